@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 /// The time between two attempts to change the code, in ns.
 const RETRY_NS: u64 = 1_000_000_000;
-/// How much later the next replica reacts, in ns.
+/// The time by which each further replica reacts later than the one before it, in ns.
 const STAGGER_NS: u64 = 1_000_000_000;
 
 /// What a replica does about members that cannot be reached.
@@ -27,18 +27,18 @@ pub enum Reaction {
     Nothing,
     /// The cluster goes on with the largest code that survives a further failure.
     ShrinkCode {
-        /// After a member was out of reach for so long, in ns.
+        /// The time a member must have been out of reach, in ns.
         after_ns: u64,
     },
 }
 
-/// Who is out of reach, and what was done about it.
+/// The members that are out of reach, and what was done about them.
 #[derive(Debug, Default)]
 pub(crate) struct AutoShrink {
     reaction: Reaction,
     /// Members that cannot be reached, and since when.
     gone: BTreeMap<ReplicaId, u64>,
-    /// Not before this, after an attempt.
+    /// The earliest time of the next attempt, in ns of the monotonic clock.
     not_before: u64,
     /// Why nothing was done, as it was said last.
     said: String,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 pub const CLIENT_MEMORY: usize = 256 << 20;
 /// A connection that holds no more than this holds little, in bytes.
 const SMALL_HOLDING_BYTES: usize = 256 << 10;
-/// How often a request looks for room that waits for it.
+/// The time between two looks for room by a request that waits for it.
 const RETRY: Duration = Duration::from_millis(5);
 
 /// The budget of a process. Clones are the same budget.

@@ -44,7 +44,7 @@ const HELD_BYTES_MAX: usize = 8 << 20;
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
 const TURN_ARRIVALS_MAX: usize = 1024;
 
-/// Where the core's inputs come from.
+/// The queues that the core's inputs come from.
 pub(crate) struct Inputs<A: Application> {
     pub(crate) requests: mpsc::Receiver<Request<A>>,
     pub(crate) arrivals: mpsc::Receiver<Arrival>,
@@ -99,7 +99,7 @@ pub(crate) struct CoreState<A: Application> {
     began: Instant,
     /// Why a flush is held.
     held_for: Option<DiskError>,
-    /// For lines that peers and clients can cause.
+    /// The limit for log lines that peers and clients can cause.
     pub(crate) log: LogLimit,
 }
 

@@ -179,7 +179,7 @@ impl<A: Application> Core<A> {
         self.difference().is_some() || is_in_doubt(&self.host.epochs().alarms, me)
     }
 
-    /// Who differs from somebody that has left the group differs from nobody any more.
+    /// Forgets differences from members that have left the group.
     fn forget_former_members(&mut self) {
         let epoch = self.host.epoch();
         let is_member = |id: ReplicaId| epoch.index_of(id).is_some();

@@ -218,7 +218,7 @@ impl Folder {
         self.dir.join(LOG)
     }
 
-    /// Where everything is that is written while the replica runs.
+    /// The folders of what is written while the replica runs.
     pub(crate) fn disk_folders(&self) -> Folders {
         disk_folders(&self.dir)
     }
@@ -423,12 +423,12 @@ pub enum FolderError {
         /// The folder without data.
         dir: PathBuf,
     },
-    /// A log without the file that says whose it is.
+    /// The folder holds a log without the meta file that says whose it is.
     MetaMissing {
         /// The folder that has a log and no meta file.
         dir: PathBuf,
     },
-    /// The data of an etcd, which this program cannot read.
+    /// The folder holds an etcd's data, which this program cannot read.
     OfEtcd {
         /// The folder that holds an etcd's data.
         dir: PathBuf,
@@ -438,7 +438,7 @@ pub enum FolderError {
         /// The folder that already holds data.
         dir: PathBuf,
     },
-    /// The meta file is not what was written.
+    /// The meta file is damaged: it is not what was written.
     Corrupt {
         /// The path of the damaged meta file.
         path: PathBuf,
@@ -452,7 +452,7 @@ pub enum FolderError {
         /// The format of the file: newer than any that this program reads.
         found: u32,
     },
-    /// Another cluster's data.
+    /// The folder holds another cluster's data.
     OtherCluster {
         /// The folder with another cluster's data.
         dir: PathBuf,
@@ -461,7 +461,7 @@ pub enum FolderError {
         /// The cluster that was expected.
         expected: ClusterId,
     },
-    /// Another replica's data.
+    /// The folder holds another replica's data.
     OtherReplica {
         /// The folder with another replica's data.
         dir: PathBuf,

@@ -63,7 +63,7 @@ pub enum Change {
 pub enum ChangeError {
     /// The request did not get through, or what became of it is not known.
     Failed(Failure),
-    /// There is no such replica in the group.
+    /// The group has no such replica.
     Unknown(ReplicaId),
     /// The replica is a member already.
     IsMember(ReplicaId),
@@ -110,7 +110,7 @@ pub(crate) struct Group {
     told_addresses: Vec<(ReplicaId, String)>,
     /// When to offer to become a member next; `None` if it is to stay a learner.
     offers_at: Option<u64>,
-    /// Who offered itself too early, when to look again, and until when.
+    /// A learner that offered itself too early, when to judge it again, and until when, in ns.
     candidate: Option<(Member, u64, u64)>,
     /// Members that lost their data: they are connected in incarnations that the newest epoch does not list.
     lost: BTreeSet<ReplicaId>,
@@ -194,7 +194,7 @@ impl Group {
             .collect()
     }
 
-    /// Where these are, as far as anybody said.
+    /// The addresses of these replicas, as far as any replica told them.
     fn addresses(&self, state: &State, ids: &[ReplicaId]) -> Vec<(ReplicaId, String)> {
         let address = |id: &ReplicaId| {
             let told = self.told_addresses.iter().find(|(told, _)| told == id);

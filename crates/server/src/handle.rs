@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// How long a change of the group is asked for that comes too early, and how often.
+/// The longest time, and the pause, in which a change that comes too early is asked for again.
 const CHANGE_WAITS_MAX: Duration = Duration::from_secs(3);
 const CHANGE_RETRY: Duration = Duration::from_millis(50);
 
@@ -124,7 +124,7 @@ pub enum Request<A: Application> {
     Remaining {
         /// The number of the countdown.
         id: u64,
-        /// Where the answer goes; `None` if there is no such countdown.
+        /// The channel that the answer goes to; `None` if there is no such countdown.
         reply: oneshot::Sender<Option<Duration>>,
     },
     /// Change the group.
@@ -150,9 +150,9 @@ pub struct MemberInfo {
     pub id: ReplicaId,
     /// The member's name, for people.
     pub name: String,
-    /// Where other replicas reach it, as a URL.
+    /// The URL at which other replicas reach the member.
     pub peer_url: String,
-    /// Where clients reach it, as a URL; empty when unknown.
+    /// The URL at which clients reach the member; empty when unknown.
     pub client_url: String,
     /// Whether the member only follows, without a vote.
     pub is_learner: bool,

@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// Who a replica is, and the configuration it was bootstrapped with.
+/// A replica's identity, and the configuration it was bootstrapped with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Meta {
     /// The replica's cluster.

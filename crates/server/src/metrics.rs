@@ -24,7 +24,7 @@ use storage::StorageMetrics;
 /// scrapes.
 const UPKEEP_SAMPLES: u32 = 1 << 16;
 
-/// From a few microseconds to ten seconds, three per decade.
+/// Upper bounds of latency buckets in seconds: from a few microseconds to ten seconds, three per decade.
 const LATENCY_BUCKETS: [f64; 20] = [
     5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1,
     0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -315,7 +315,7 @@ impl Metrics {
         self.link(&peer.to_string())
     }
 
-    /// Of the links to all remote gateways, whose numbers nobody uses twice.
+    /// The metrics of the links to all remote gateways together, whose numbers nobody uses twice.
     pub(crate) fn gateways(&self) -> PeerMetrics {
         self.link("gateways")
     }

@@ -19,7 +19,7 @@ pub struct Polling {
     pub cores: Vec<usize>,
 }
 
-/// Too many threads that never sleep.
+/// The error of more threads that never sleep than there are cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyPollers {
     /// The number of threads that would never sleep.
@@ -56,22 +56,22 @@ impl Polling {
         }
     }
 
-    /// Of the core's thread.
+    /// The placement of the core's thread.
     pub(crate) fn core(&self) -> ThreadPlacement {
         self.place(0)
     }
 
-    /// Of the thread that sends.
+    /// The placement of the thread that sends to peers.
     pub(crate) fn tx(&self) -> ThreadPlacement {
         self.place(1)
     }
 
-    /// Of the thread that receives.
+    /// The placement of the thread that receives from peers.
     pub(crate) fn rx(&self) -> ThreadPlacement {
         self.place(2)
     }
 
-    /// Of the thread for clients, who come when they come.
+    /// The placement of the thread for clients, which always sleeps while nothing arrives.
     pub(crate) fn service(&self) -> ThreadPlacement {
         ThreadPlacement {
             is_busy: false,
@@ -87,7 +87,7 @@ impl Polling {
     }
 }
 
-/// Where one thread runs, and how it waits.
+/// The core that one thread runs on, and whether it sleeps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadPlacement {
     core: Option<usize>,
@@ -95,7 +95,7 @@ pub(crate) struct ThreadPlacement {
 }
 
 impl ThreadPlacement {
-    /// Moves the calling thread there.
+    /// Moves the calling thread to its core.
     pub(crate) fn take(self) {
         let Some(core) = self.core else {
             return;

@@ -2,12 +2,13 @@
 //!
 //! A broken connection says at once that a peer is gone. A frozen process, or a network that drops everything, leaves
 //! the connection as it is: then only silence tells. Replicas that have nothing to do are silent, too, so peers are
-//! asked for a sign of life, but only while some client wants to know. `docs/decisions/0030-no-leader.md` has the reasons.
+//! asked for a sign of life, but only while some client wants to know. `docs/decisions/0030-no-leader.md` has the
+//! reasons.
 
 use quorate_core::ReplicaId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often to look who was heard of, in ns.
+/// The time between two checks of which peers were heard of, in ns.
 const CHECK_EVERY_NS: u64 = 250_000_000;
 /// A peer that said nothing for so long is asked for a sign of life, in ns.
 const ASK_AFTER_NS: u64 = 500_000_000;
@@ -210,7 +211,8 @@ mod tests {
         assert_eq!((asked, replica.watch.next()), (Vec::new(), None));
     }
 
-    /// Scenario: a client is told that the quorum is lost, and leaves. Until a peer speaks, it is not reached for others.
+    /// Scenario: a client is told that the quorum is lost, and leaves. Until a peer speaks, it is not reached for
+    /// others.
     #[test]
     fn a_silent_peer_is_asked_until_it_speaks_or_is_gone() {
         let mut replica = Watched::start();

@@ -8,7 +8,7 @@ use quorate_host::{Answer, PayloadGone, Token};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Where one answer goes.
+/// The channel that one answer goes to, by the kind of request.
 #[derive(Debug)]
 pub(crate) enum Reply<A> {
     Write(oneshot::Sender<Result<Bytes, Failure>>),
@@ -17,7 +17,7 @@ pub(crate) enum Reply<A> {
     Change(oneshot::Sender<Result<(), ChangeError>>),
 }
 
-/// How often those who wait are looked at, in ns: so much later than they should be they are told, at most.
+/// The time between two sweeps over those who wait, in ns: a timeout is told late by this much at most.
 const SWEEP_NS: u64 = 100_000_000;
 
 /// A slab: tokens are places in it, used again once answered.
@@ -32,7 +32,7 @@ pub(crate) struct Replies<A> {
     waiting: usize,
     /// When they are looked at, on the monotonic clock in ns.
     sweep_at_ns: u64,
-    /// How long a request may wait, in ns.
+    /// The longest time a request may wait, in ns.
     patience_ns: u64,
 }
 

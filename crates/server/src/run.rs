@@ -70,7 +70,7 @@ pub struct ServerConfig {
     pub queue_max: usize,
     /// The longest time a request may wait for its answer.
     pub request_timeout: Duration,
-    /// Most bytes that requests being received and answers not yet taken may have in memory.
+    /// The most memory for requests being received and answers not yet taken, in bytes.
     pub client_memory: usize,
     /// The threads that the parts of a replica run on.
     pub layout: Layout,
@@ -433,7 +433,7 @@ impl<A: Application> Replica<A> {
     }
 }
 
-/// By what a replica with so many peers reaches them.
+/// What a replica with so many peers reaches them by.
 fn way(
     peers: PeerLinks,
     layout: Layout,

@@ -20,10 +20,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// One warning for each ten seconds in which no connection can be accepted.
 const ACCEPT_FAILURES_PER_WARNING: u32 = 100;
 
-/// A connection that passed.
+/// A connection that was accepted or dialled.
 pub type Connection = TcpStream;
 
-/// Who is expected at a door.
+/// The kind of caller that a port is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Door {
     /// A port for clients.
@@ -32,7 +32,7 @@ pub enum Door {
     Peer,
 }
 
-/// A port with somebody at the door.
+/// A port that accepts connections of one kind of caller.
 #[derive(Debug)]
 pub struct Listener {
     inner: TcpListener,
@@ -74,13 +74,13 @@ impl Listener {
         Listener { budget, ..self }
     }
 
-    /// For what requests and answers on its connections take.
+    /// The budget for the memory of requests and answers on this port's connections.
     #[must_use]
     pub fn budget(&self) -> Budget {
         self.budget.clone()
     }
 
-    /// Where it listens.
+    /// The address that the port listens at.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
     }

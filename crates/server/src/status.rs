@@ -33,9 +33,9 @@ pub struct Status {
     pub is_settled: bool,
     /// Payloads known to lack their fragment here.
     pub payloads_lacking: u64,
-    /// How far this replica is with those that earlier epochs left.
+    /// The progress of this replica with payloads that earlier epochs left.
     pub recoded: Recoded,
-    /// The bytes of them that it codes anew in a second at most.
+    /// Bytes of payloads of earlier epochs that the replica codes anew in a second at most.
     pub recode_rate: u64,
     /// The protocol that orders commands.
     pub protocol: String,
@@ -73,7 +73,7 @@ pub struct Status {
     pub difference: Option<Difference>,
     /// Bytes of fragments of large values that this replica keeps.
     pub fragment_bytes: u64,
-    /// Bytes of the files that these are in.
+    /// Bytes of the files that fragments are in.
     pub fragment_file_bytes: u64,
     /// Bytes that are free on the disk of its data; `None` for a replica that lives in memory.
     pub free_bytes: Option<u64>,
@@ -129,10 +129,10 @@ pub struct StatusPage {
     /// Bytes of long values of earlier configurations that this replica has moved to the present code.
     #[serde(default)]
     pub recoded_bytes: u64,
-    /// Bytes of all of them, as of when they were last counted.
+    /// Bytes of all long values of earlier configurations, as of when they were last counted.
     #[serde(default)]
     pub recode_bytes: u64,
-    /// How many of them it moves in a second at most, if that is limited.
+    /// Bytes of long values that this replica moves in a second at most, if that is limited.
     #[serde(default)]
     pub recode_bytes_per_s_max: Option<u64>,
     /// The protocol that orders commands.
@@ -171,13 +171,13 @@ pub struct StatusPage {
 /// The clock's error, as the page shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClockPage {
-    /// Who says so: `kernel` or `declared`.
+    /// The source of the bound: `kernel` or `declared`.
     pub source: String,
     /// Whether anybody bounds the clock's error.
     pub is_synchronised: bool,
-    /// How far it is off at most; `None` if nobody can tell.
+    /// The clock's largest error in ns; `None` if nobody can tell.
     pub error_ns: Option<u64>,
-    /// How far off the kernel thinks it is.
+    /// The clock's error as the kernel estimates it, in ns.
     pub estimated_error_ns: Option<u64>,
 }
 

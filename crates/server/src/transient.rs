@@ -5,7 +5,7 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a thread that may wait does so, and how soon it tries again.
+/// The longest time that a thread retries a transient failure, and the pause between attempts.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 

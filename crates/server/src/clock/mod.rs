@@ -32,7 +32,7 @@ pub(crate) struct Clock {
 /// What is known of the clock's error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockError {
-    /// Who says so: `kernel` or `declared`.
+    /// The source of the bound: `kernel` or `declared`.
     pub source: &'static str,
     /// How far the clock is off at most, ns; `None` if nobody can tell.
     pub bound_ns: Option<u64>,

@@ -46,7 +46,7 @@ pub(crate) struct Disk {
     test: TestSource,
 }
 
-/// Where these are.
+/// The folders of log, fragment store and snapshots.
 #[derive(Clone, Debug)]
 pub(crate) struct Folders {
     pub(crate) log: PathBuf,
@@ -109,7 +109,7 @@ impl Disk {
         &self.snapshots
     }
 
-    /// How many segments the log has.
+    /// The number of the log's segments.
     pub(crate) fn segments(&self) -> usize {
         self.log.count()
     }

@@ -108,7 +108,7 @@ impl Pool {
         Ok(true)
     }
 
-    /// One of this size, if there is one.
+    /// Takes a released segment of this size, if there is one.
     pub(super) fn take(&self, size: u64) -> Option<PathBuf> {
         let mut ready = self.ready();
         let place = ready.iter().position(|(_, found)| *found == size)?;

@@ -141,7 +141,7 @@ impl Preallocator {
         }
     }
 
-    /// Where released segments go.
+    /// The pool that released segments go to.
     pub(super) fn pool(&self) -> Pool {
         self.pool.clone()
     }

@@ -123,7 +123,7 @@ impl Segments {
             .collect()
     }
 
-    /// How many there are.
+    /// The number of segments.
     pub(super) fn count(&self) -> usize {
         self.sizes.len()
     }

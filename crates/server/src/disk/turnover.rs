@@ -26,7 +26,7 @@ impl Turnover {
         self.removed.fetch_add(1, Relaxed);
     }
 
-    /// Bytes that new segments were filled with, segments that were used again, and those that were
+    /// Bytes that new segments were filled with, segments that were used again, and segments that were
     /// removed.
     pub(crate) fn read(&self) -> (u64, u64, u64) {
         let [filled, reused, removed] =

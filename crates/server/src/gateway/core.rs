@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
 const TURN_ARRIVALS_MAX: usize = 1024;
-/// How often members are asked for an epoch that one of them spoke of.
+/// The time between two questions to members for an epoch that one of them spoke of, in ns.
 const ASK_AGAIN_NS: u64 = 100 * MILLIS;
 
 /// What a gateway is run with, as far as the core knows.
@@ -42,7 +42,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// How a gateway introduces itself that has just drawn a number.
+    /// The hello of a gateway that has just drawn a number.
     pub(super) fn hello(&self) -> io::Result<GatewayHello> {
         let number = random_u64()? as u16 | ReplicaId::GATEWAYS;
         Ok(GatewayHello {
@@ -60,16 +60,16 @@ pub(super) struct Core<A: Application> {
     clock: Clock,
     metrics: Arc<Metrics>,
     tell: watch::Sender<Upstream>,
-    /// Who it is, and the host, once a member has answered.
+    /// The gateway's hello and host, once a member has answered.
     life: Option<(GatewayHello, Gateway<RemoteGatewayMachine>)>,
     hello: Option<GatewayHello>,
-    /// Who can be reached, and where each serves clients.
+    /// The members that can be reached, and the URL at which each serves clients.
     reached: BTreeMap<ReplicaId, String>,
     replies: Replies<A::Answer>,
     branches: BTreeMap<&'static str, metrics::Counter>,
     protocol_gauges: ProtocolGauges,
     ask_again_ns: Option<u64>,
-    /// For lines that members can cause.
+    /// The limit for log lines that members can cause.
     log: LogLimit,
 }
 

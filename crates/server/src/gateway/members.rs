@@ -37,7 +37,7 @@ pub(super) enum MemberEvent {
         /// The index of the address whose connection ended.
         place: usize,
     },
-    /// Another gateway has the number.
+    /// Another gateway has the number of this one.
     Taken,
 }
 
@@ -51,7 +51,7 @@ struct AddressSlot {
     again: Arc<Notify>,
 }
 
-/// By which place each member is reached.
+/// The index of the address by which each member is reached.
 type Reached = watch::Sender<BTreeMap<ReplicaId, usize>>;
 
 /// A gateway's connections to all members.
@@ -129,7 +129,7 @@ impl Members {
         tokio::spawn(dialer.keep_connected());
     }
 
-    /// Who is at an address by now.
+    /// Notes the member that answers at an address.
     pub(super) fn note(&mut self, place: usize, member: ReplicaId) {
         self.places[place].member = Some(member);
     }

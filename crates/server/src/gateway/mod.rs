@@ -32,7 +32,7 @@ use tokio::task::{JoinError, JoinHandle};
 /// Everything a gateway is run with.
 #[derive(Clone, Debug)]
 pub struct GatewayOptions {
-    /// Where members' peer ports are: `host:port`.
+    /// The addresses of members' peer ports: `host:port`.
     pub members: Vec<String>,
     /// Whether the gateway also dials the addresses that members have for each other.
     pub learns: bool,
@@ -46,7 +46,7 @@ pub struct GatewayOptions {
     pub queue_max: usize,
     /// The longest time a request may wait for its answer.
     pub request_timeout: Duration,
-    /// Most bytes that requests being received and answers not yet taken may have in memory.
+    /// The most memory for requests being received and answers not yet taken, in bytes.
     pub client_memory: usize,
     /// The source of the bound on the clock's error.
     pub clock: ClockSource,
@@ -80,7 +80,7 @@ pub struct Upstream {
     pub cluster: ClusterId,
     /// The number under which the members know the gateway.
     pub me: ReplicaId,
-    /// Where members serve clients, as URLs: those that can be reached.
+    /// The URLs at which reachable members serve clients.
     pub urls: Vec<String>,
     /// Whether the gateway orders writes itself: where the protocol has remote gateways.
     pub orders: bool,
@@ -89,7 +89,7 @@ pub struct Upstream {
 /// What the face of a gateway gets to work with.
 #[derive(Debug)]
 pub struct GatewayContext<A: Application> {
-    /// How it has writes ordered; everything else is refused.
+    /// The handle by which writes are ordered; everything else is refused.
     pub handle: Handle<A>,
     /// The face's port for clients.
     pub listener: Listener,
@@ -97,7 +97,7 @@ pub struct GatewayContext<A: Application> {
     pub metrics: Arc<Metrics>,
     /// What is known of the members at any time.
     pub upstream: watch::Receiver<Upstream>,
-    /// How long a member may take for an answer before another one is asked.
+    /// The longest time a member may take for an answer before another one is asked.
     pub request_timeout: Duration,
     /// Becomes true when it should take no more requests and finish those under way.
     pub stopping: watch::Receiver<bool>,
@@ -107,7 +107,7 @@ pub struct GatewayContext<A: Application> {
 /// it was linked, and ends with this.
 #[derive(Debug)]
 pub struct LinkedGateway<A: Application> {
-    /// How writes are ordered; everything else is refused, for the state is at the members.
+    /// The handle by which writes are ordered; everything else is refused, since the members have the state.
     pub handle: Handle<A>,
     /// What is known of the members at any time.
     pub upstream: watch::Receiver<Upstream>,
@@ -142,7 +142,7 @@ pub struct ReachedCluster {
     metrics: Arc<Metrics>,
     clock: Clock,
     queue_max: usize,
-    /// Who answered, and what it said.
+    /// The first member that answered: the index of its address, and its welcome.
     first: (usize, Box<GatewayWelcome>),
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) me: ReplicaId,
-    /// Where the others reach it, by its own flags: `host:port`.
+    /// The address at which the others reach the replica, by its own flags: `host:port`.
     pub(super) address: String,
     /// Whether a question that it sent to an address of its number came back to it.
     pub(super) hears_itself: bool,
@@ -31,7 +31,7 @@ pub(super) struct FoundCluster {
     pub(super) cluster: ClusterId,
     /// The newest epoch of the cluster, if any replica runs in it.
     pub(super) newest: Option<Epoch>,
-    /// Where the members of that epoch are, and this replica, by those that run.
+    /// The addresses of that epoch's members and of this replica, as running replicas tell them.
     pub(super) addresses: BTreeSet<(ReplicaId, String)>,
     /// Why this replica may not be the one that the cluster knows by its number.
     pub(super) doubt: Option<JoinWait>,

@@ -28,7 +28,7 @@ pub(super) type Answers = BTreeMap<ReplicaId, Answered>;
 #[derive(Clone, Debug)]
 pub(super) struct Inquiry {
     pub(super) me: ReplicaId,
-    /// Where the others reach it, by its own flags: `host:port`.
+    /// The address at which the others reach the replica, by its own flags: `host:port`.
     pub(super) address: String,
     /// The replica's cluster, by its flags or its folder.
     pub(super) cluster: ClusterId,
@@ -37,7 +37,7 @@ pub(super) struct Inquiry {
     /// Whether it was told that the cluster is new.
     pub(super) is_new: bool,
     pub(super) rejoin: Rejoin,
-    /// Other replicas and their addresses, by its flags.
+    /// Other replicas and their addresses, by this replica's flags.
     pub(super) list: Vec<(ReplicaId, String)>,
     /// Addresses that running replicas told of, and that are not in the list.
     pub(super) followed: BTreeSet<(ReplicaId, String)>,
@@ -59,8 +59,8 @@ impl Inquiry {
     }
 
     /// Decides on the answers of a round. `mine` is what this replica wrote before, and `hears_itself` says whether a
-    /// question to an address of its number came back to it. A later incarnation is numbered `now_ms` (of the wall clock) or
-    /// more, and made unique by `random`.
+    /// question to an address of its number came back to it. A later incarnation is numbered `now_ms` (of the wall
+    /// clock) or more, and made unique by `random`.
     ///
     /// # Errors
     /// Why it will never begin like this.

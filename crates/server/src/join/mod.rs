@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
-/// How long a peer may take to answer.
+/// The longest time a peer may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Between two rounds of questions.
+/// The pause between two rounds of questions.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 
 /// A replica that has no promises to keep, and must find out whether it ever made any.
@@ -205,7 +205,7 @@ impl Asking {
         Ok(folder.unwrap_or_else(|| unreachable!("it was written")))
     }
 
-    /// One question to every address at once.
+    /// Sends one question to every address at once, and collects the answers.
     async fn ask_all(&self) -> Answers {
         let mut asking = tokio::task::JoinSet::new();
         let supported = self.supported;
@@ -271,7 +271,7 @@ impl Asking {
     }
 }
 
-/// Of a replica that does not run yet.
+/// The stage of a replica that does not run yet.
 fn stage(folder: Option<&Folder>) -> Stage {
     Stage::of(folder.map(Folder::meta))
 }

@@ -89,7 +89,7 @@ pub enum JoinError {
         empty: Vec<ReplicaId>,
         /// Replicas there are.
         n: usize,
-        /// How many it takes.
+        /// The number of replicas that a quorum takes.
         quorum: usize,
     },
     /// Replicas of a new cluster were started with different options.
@@ -110,7 +110,7 @@ pub enum JoinError {
     TwoClusters {
         /// Two of them.
         peers: [ReplicaId; 2],
-        /// Of which cluster each is.
+        /// The cluster of each of the two peers.
         found: [ClusterId; 2],
     },
     /// Another replica runs under this one's number.

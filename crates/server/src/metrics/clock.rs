@@ -4,7 +4,7 @@ use super::{Registry, seconds};
 use crate::clock::ClockError;
 use metrics::Gauge;
 
-/// How far the clock may be off, by who says so.
+/// The bound on the clock's error, labelled by its source.
 pub(crate) struct ClockMetrics {
     error: Gauge,
     estimated: Gauge,

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct ConnectionCounts {
     /// The number of open connections.
     pub open: Gauge,
-    /// Most that may be open.
+    /// The most connections that may be open.
     pub allowed: Gauge,
     /// Refused because as many were open as may be, and none was idle.
     pub refused: Counter,

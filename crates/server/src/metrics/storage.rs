@@ -40,9 +40,9 @@ pub(crate) struct StorageMetrics {
     lost: Counter,
     /// Bytes written to the fragment store.
     pub(crate) bulk_bytes: Counter,
-    /// Of these, fragments that were moved.
+    /// Bytes written to the fragment store to move fragments out of its segments.
     pub(crate) bulk_moved: Counter,
-    /// Bytes of fragments in it, and of its segments.
+    /// Bytes of fragments in the fragment store, and of its segments.
     pub(crate) bulk_live: Gauge,
     pub(crate) bulk_size: Gauge,
     /// What became of segments of the log, and of those of the fragment store.

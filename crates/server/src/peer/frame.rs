@@ -11,7 +11,7 @@ pub(crate) const HEADER_BYTES: usize = 8;
 /// The largest payload: the largest entry with what a message adds to it.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = ENTRY_BYTES_MAX + (1 << 20);
 
-/// How much a connection asks of the kernel at once.
+/// Bytes that a connection asks of the kernel at once.
 const READ_BYTES: usize = 64 << 10;
 /// Payloads with their header of so many bytes are long.
 const LONG_BYTES_MIN: usize = READ_BYTES;

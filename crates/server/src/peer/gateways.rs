@@ -52,7 +52,7 @@ pub(crate) struct GatewayWelcome {
     pub(crate) cluster: ClusterId,
     /// The replica's own id.
     pub(crate) from: ReplicaId,
-    /// Where it serves clients, as a URL; empty if it does not say.
+    /// The URL at which the replica serves clients; empty if it does not say.
     pub(crate) client_url: String,
     /// The newest epoch that the replica knows.
     pub(crate) epoch: Epoch,
@@ -199,7 +199,7 @@ impl Gateways {
             .for_each(|caller| caller.link.shared().flush());
     }
 
-    /// How many there are.
+    /// The number of gateways that are connected.
     pub(super) fn count(&self) -> usize {
         self.callers().len()
     }

@@ -27,9 +27,9 @@ const HEAD: &str = "# Peers that came back in a later life. Written by the progr
 /// The latest known incarnation of every peer.
 #[derive(Debug)]
 pub(crate) struct Incarnations {
-    /// Where to remember; nowhere in tests.
+    /// The data folder to remember in; `None` in tests.
     dir: Option<PathBuf>,
-    /// By the epoch.
+    /// The incarnation of each member that the first epoch names.
     first: BTreeMap<ReplicaId, Incarnation>,
     later: Mutex<BTreeMap<ReplicaId, Incarnation>>,
 }

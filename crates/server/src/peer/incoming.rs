@@ -22,10 +22,10 @@ pub(super) struct Acceptor {
     pub(super) arrivals: Arrivals,
     /// For frames with bulk, which may not take all the room of the others.
     pub(super) bulk_arrivals: Arrivals,
-    /// Where their connections live.
+    /// The runtime of bulk connections, if they have one of their own.
     pub(super) bulk_handle: Option<Handle>,
     pub(super) strangers: metrics::Counter,
-    /// Of all gateways together.
+    /// The metrics of all gateways together.
     pub(super) gateways: PeerMetrics,
 }
 

@@ -11,7 +11,7 @@ use quorate_core::{ClusterId, Decoder, Encoder, Epoch, Incarnation, ReplicaId, W
 /// As much as two epochs and a list of addresses take.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
-/// How far are you, and what do you know of me?
+/// The question of a replica without data: how far is the other one, and what does it know of this one?
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct JoinQuestion {
     /// The cluster of the one who asks.
@@ -25,14 +25,14 @@ pub(crate) struct JoinQuestion {
     pub(crate) asker: Option<u64>,
 }
 
-/// What one replica says of itself.
+/// The answer to a [`JoinQuestion`]: what one replica says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct JoinAnswer {
     /// The cluster of the replica that answers.
     pub(crate) cluster: ClusterId,
     /// The id of the replica that answers.
     pub(crate) from: ReplicaId,
-    /// How far it is.
+    /// How far the replica is on its way to its first word.
     pub(crate) stage: Stage,
     /// The newest epoch, where it runs and that is not the first.
     pub(crate) newest: Option<Epoch>,

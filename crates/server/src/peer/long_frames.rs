@@ -1,7 +1,7 @@
 //! Room for long frames that arrive from gateways: so much for all of them together, and for so long.
 //!
-//! Who sends a part of a long frame holds memory here. A frame up to [`LONG_BYTES_MIN`] needs no room; a longer one waits
-//! for its share before more of it is read, and loses it if it does not arrive in time.
+//! Who sends a part of a long frame holds memory here. A frame up to [`LONG_BYTES_MIN`] needs no room; a longer one
+//! waits for its share before more of it is read, and loses it if it does not arrive in time.
 
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 /// Payloads beyond this are long.
 const LONG_BYTES_MIN: usize = 1 << 20;
-/// For all that arrive at once; more than the longest there can be.
+/// The room for all long frames that arrive at once, in KiB: more than the longest frame there can be.
 const ROOM_KIB: u32 = 128 << 10;
 /// What the slowest connection brings within a second, in bytes.
 const BYTES_PER_S_MIN: usize = 1 << 20;
-/// How much longer it may take.
+/// The time that a long frame may take beyond its length at the lowest rate.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The room of all connections.

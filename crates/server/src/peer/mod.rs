@@ -254,7 +254,7 @@ impl Links {
         Some(Member { id, incarnation })
     }
 
-    /// How many remote gateways are connected.
+    /// The number of remote gateways that are connected.
     pub(crate) fn gateways(&self) -> usize {
         self.context.gateways.count()
     }

@@ -24,7 +24,7 @@ const BODY_BYTES_MAX: usize = 4096;
 pub(crate) trait Opening: Wire {
     /// The bytes that the message begins with: connections of another kind are told apart by them.
     const MAGIC: [u8; MAGIC_BYTES];
-    /// How long its body may be.
+    /// The longest body of the message, in bytes.
     const BYTES_MAX: usize = BODY_BYTES_MAX;
 }
 
@@ -46,9 +46,9 @@ pub(crate) enum Caller {
 pub(crate) enum HandshakeError {
     /// The connection failed or closed.
     Io(io::Error),
-    /// Not a replica of this kind at all.
+    /// What answers is no replica of this kind at all.
     NotAPeer,
-    /// No wire version is common.
+    /// The two sides have no wire version in common.
     Version {
         /// The wire versions of the other replica.
         theirs: SupportedVersions,

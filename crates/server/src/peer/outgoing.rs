@@ -73,9 +73,9 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// With the version agreed on.
+    /// The connection, with the wire version agreed on.
     connection: Option<(Arc<Connection>, WireVersion)>,
-    /// For what is short, while there is one.
+    /// The path for short frames as datagrams, while there is one.
     path: Option<Path>,
     /// Frames behind the pieces, without their headers.
     bare: VecDeque<Vec<Bytes>>,
@@ -110,7 +110,7 @@ impl Outgoing {
         self.task = Some(task);
     }
 
-    /// Where the peer is.
+    /// The address that the peer is dialled at.
     pub(super) fn address(&self) -> &str {
         self.shared.address()
     }
@@ -133,7 +133,7 @@ impl Outgoing {
 pub(crate) struct Framed<'a> {
     chunks: &'a [Bytes],
     length: usize,
-    /// Made when the first connection needs it.
+    /// The header, made when the first connection needs it.
     header: OnceCell<Bytes>,
 }
 
@@ -232,7 +232,7 @@ impl Queue {
 }
 
 impl Shared {
-    /// Where the peer is.
+    /// The address that the peer is dialled at.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
@@ -305,7 +305,7 @@ impl Shared {
         }
     }
 
-    /// Before the next attempt: so long, or until the peer calls.
+    /// Waits before the next attempt: so long, or until the peer calls.
     async fn pause(&self, pause: Duration) {
         if let Ok(()) = tokio::time::timeout(pause, self.heard.notified()).await {
             return;
@@ -315,7 +315,7 @@ impl Shared {
         }
     }
 
-    /// From here on, short frames go this way.
+    /// Sends short frames by this path from now on.
     pub(super) fn set_path(&self, path: Option<Path>) {
         self.queue().path = path;
     }

@@ -34,10 +34,11 @@ use tokio::time::timeout;
 
 /// Frames that may wait in a ring.
 const FRAMES_MAX: usize = 1024;
-/// Before a peer that refused is asked again, if nothing new is heard of before.
+/// The time before a peer that refused is asked again, if nothing new is heard of before.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
-/// Where the replicas of one process find each other. Each is given a clone; different clusters need different ones.
+/// The directory by which the replicas of one process find each other. Each is given a clone; different clusters need
+/// different ones.
 #[derive(Clone, Debug, Default)]
 pub struct Rings(Arc<RingDirectory>);
 
@@ -59,7 +60,7 @@ struct RingReplica {
     receiving: Mutex<Option<JoinSet<()>>>,
 }
 
-/// Where a replica takes from its rings of one lane.
+/// The receiver of a replica's rings of one lane.
 #[derive(Debug)]
 struct LaneReceiver {
     arrivals: Arrivals,
@@ -76,7 +77,7 @@ pub(super) struct RingTransport {
     _bulk_thread: Option<LinksThread>,
 }
 
-/// To one peer.
+/// The rings to one peer, and what is counted of them.
 #[derive(Debug)]
 struct Route {
     peer: ReplicaId,
@@ -96,7 +97,7 @@ struct Link {
 #[derive(Clone, Debug)]
 struct Ring {
     queue: mpsc::Sender<Arc<SharedFrame>>,
-    /// Bytes in it.
+    /// Bytes of the frames in the ring.
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
 }
@@ -109,7 +110,7 @@ struct SharedFrame {
     whole: OnceLock<Bytes>,
 }
 
-/// Why there is no link.
+/// The reason why there is no link to a peer.
 enum NoLink {
     /// Nobody of that number is there.
     Absent,
@@ -253,7 +254,7 @@ impl Ring {
 }
 
 impl Link {
-    /// Until the peer takes nothing from it any more.
+    /// Waits until the peer takes nothing from the link any more.
     async fn ended(&self) {
         let bulk = async {
             match &self.bulk {

@@ -43,7 +43,7 @@ pub(crate) struct SocketThreads {
 }
 
 impl SocketThreads {
-    /// Where connections for messages live.
+    /// The runtime that connections for messages live on.
     pub(crate) fn handle(&self) -> Handle {
         let rx = self.rx.as_ref();
         rx.map_or_else(Handle::current, |rx| rx.handle.clone())

@@ -14,7 +14,7 @@ use std::{hint, io, thread};
 /// Turns whose frames may wait for the thread that sends.
 const TURNS_MAX: usize = 1024;
 
-/// Where frames go, by lane.
+/// The connections that frames go to, by lane.
 #[derive(Clone, Debug)]
 pub(super) struct Routes {
     pub(super) messages: Vec<(ReplicaId, Arc<Shared>)>,
@@ -102,7 +102,7 @@ impl Tx {
         Ok(Tx(ring))
     }
 
-    /// From here on, frames go there.
+    /// Sends frames by these routes from now on.
     pub(super) fn meet(&self, routes: Routes) {
         // It only ends after this.
         let _ = self.0.send(TransmitOrder::Routes(routes));

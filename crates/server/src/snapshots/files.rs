@@ -35,7 +35,7 @@ impl SnapshotFiles {
         SnapshotFiles { dir: dir.into() }
     }
 
-    /// Where they are.
+    /// The folder that the snapshots are in.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }

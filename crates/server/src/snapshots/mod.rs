@@ -44,7 +44,7 @@ struct Writing {
 }
 
 impl SnapshotThread {
-    /// Of a replica that keeps no files.
+    /// The thread's end of a replica that keeps no files.
     pub(crate) fn none() -> Self {
         SnapshotThread {
             thread: None,
