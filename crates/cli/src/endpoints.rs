@@ -7,10 +7,10 @@ use quorate_tooling::scrape::{get, post};
 use serde::Serialize;
 use std::time::Duration;
 
-/// How long an answer may take.
+/// The longest time that an answer may take.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Where to ask.
+/// The endpoints that a command asks.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Endpoints {
     /// Where clients reach any replica, or several; the others are found from there
@@ -25,7 +25,7 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// As they were given; an error if one is not `host:port`, with or without a scheme.
+    /// The endpoints as they were given; an error if one is not `host:port`, with or without a scheme.
     pub(crate) fn urls(&self) -> Result<&[String], Failure> {
         match self.urls.iter().find(|url| !is_endpoint(url)) {
             None => Ok(&self.urls),
@@ -35,7 +35,7 @@ impl Endpoints {
         }
     }
 
-    /// What the first that answers says of itself and the cluster.
+    /// The status page of the first replica that answers.
     pub(crate) fn status_page(&self) -> Result<StatusPage, Failure> {
         let mut why = String::new();
         for url in self.urls()? {
@@ -79,7 +79,7 @@ pub(crate) fn host_port(url: &str) -> &str {
         .trim_end_matches('/')
 }
 
-/// What the replica at an endpoint says of itself and the cluster.
+/// The status page of the replica at an endpoint.
 pub(crate) fn status_page(url: &str) -> Result<StatusPage, String> {
     let text = get(host_port(url), "/status")?;
     let page = serde_json::from_str(&text);

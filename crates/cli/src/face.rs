@@ -35,7 +35,7 @@ impl FaceName {
         }
     }
 
-    /// That of a cluster, by the parameters of its first epoch.
+    /// The face of a cluster, by the parameters of its first epoch.
     ///
     /// # Errors
     /// When this program does not have it.
@@ -49,7 +49,7 @@ impl FaceName {
         }
     }
 
-    /// For what works on the data of etcd's face alone.
+    /// Refuses clusters with another face than etcd's, for what works on its data alone.
     ///
     /// # Errors
     /// When the cluster has another one.

@@ -33,7 +33,7 @@ pub(crate) fn bench(words: &[OsString]) -> Failure {
     }
 }
 
-/// Where a command went, as it is to be typed.
+/// The error that says where a command went, as it is to be typed.
 pub(crate) fn to_lab(command: &str, words: &[OsString]) -> Failure {
     let mut line = format!("quorate-lab {command}");
     for word in words {

@@ -31,7 +31,7 @@ pub(crate) struct PollingOptions {
 }
 
 impl PollingOptions {
-    /// For so many replicas on this machine, one of which has these cores.
+    /// The placement of threads for so many replicas on this machine, one of which has these cores.
     pub(crate) fn resolve(
         &self,
         layout: Layout,

@@ -39,7 +39,7 @@ const CHANNELS_MAX: usize = 64;
 #[derive(Clone)]
 pub struct Members {
     upstream: watch::Receiver<Upstream>,
-    /// How long one may take for an answer before another is asked.
+    /// The longest time a member may take for an answer before another is asked.
     patience: Duration,
     shared: Arc<Shared>,
 }
@@ -61,7 +61,7 @@ impl fmt::Debug for Members {
 pub enum Unanswered {
     /// None was reached: nothing was done.
     Unreached(String),
-    /// One was asked, and no answer came: what was asked for may have been done.
+    /// A member was asked and did not answer: what was asked for may have been done.
     Lost(String),
 }
 
@@ -119,7 +119,7 @@ impl Members {
     /// Room for what a member may send of an answer before the client takes it.
     ///
     /// # Errors
-    /// There is none: the request is to be refused.
+    /// The budget has no room: the request is to be refused.
     pub fn room(&self, account: &Account) -> Result<Charge, Exhausted> {
         admit(account, ANSWER_AHEAD_BYTES as usize)
     }

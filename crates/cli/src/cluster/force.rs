@@ -98,7 +98,7 @@ fn ask_others(endpoints: &[String], cluster: ClusterId) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is done to the store before the new cluster begins with it.
+/// Changes the store before the new cluster begins with it.
 fn edit(
     options: &ForceOptions,
     store: &mut Store,

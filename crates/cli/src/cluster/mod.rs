@@ -14,7 +14,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 use switch::{SetOptions, SwitchOptions};
 
-/// Between two looks at whether a new replica has caught up.
+/// The pause between two looks at whether a new replica has caught up.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// What to show or to change.

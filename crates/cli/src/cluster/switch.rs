@@ -96,7 +96,7 @@ pub(super) fn set(options: &SetOptions) -> Result<(), Failure> {
     )
 }
 
-/// What there is, with what is asked for in its place.
+/// The present configuration, with what is asked for in its place.
 fn over(
     present: &BTreeMap<String, String>,
     asked: BTreeMap<String, String>,

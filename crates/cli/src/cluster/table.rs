@@ -66,7 +66,7 @@ pub(super) fn status(page: &StatusPage, others: &[StatusPage]) -> String {
     text
 }
 
-/// How far a replica is.
+/// The progress of a replica, in words.
 fn progress(page: &StatusPage) -> String {
     let rate = page.recode_bytes_per_s_max;
     let rate = rate.map(|rate| format!(", at most {}/s", show_bytes(rate)));

@@ -223,13 +223,13 @@ fn listen_for_datagrams(
 struct Replica {
     face: FaceName,
     settings: Settings,
-    /// Where the others are, as far as that is known.
+    /// The addresses of the other replicas, as far as they are known.
     peer_addresses: Vec<(ReplicaId, String)>,
     folder: Folder,
     peer_port: TcpListener,
     peer_datagrams: Option<UdpSocket>,
     client_port: TcpListener,
-    /// Most connections of clients.
+    /// The most connections of clients that may be open.
     client_connections: usize,
 }
 

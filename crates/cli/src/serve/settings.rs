@@ -26,7 +26,7 @@ const TOKEN: &str = "quorate-cluster";
 const PROTOCOL: &str = "rabia";
 /// etcd's own default.
 const REQUEST_BYTES: usize = 1_572_864;
-/// One value of the greatest length, and room for what is around it.
+/// The largest request in bytes: one value of the greatest length, and room for what is around it.
 const REQUEST_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
 /// Room for some requests of the usual greatest length.
 const CLIENT_MEMORY_MIN: usize = 16 << 20;
@@ -56,7 +56,7 @@ pub(super) struct Settings {
     pub(super) state: ClusterState,
     pub(super) members: Vec<MemberInfo>,
     pub(super) peer_addresses: Vec<(ReplicaId, String)>,
-    /// Where the others reach this one: `host:port`.
+    /// The address at which the others reach this replica: `host:port`.
     pub(super) own_address: String,
     pub(super) stays_learner: bool,
     token: String,

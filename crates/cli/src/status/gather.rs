@@ -12,13 +12,13 @@ use std::time::Instant;
 pub(super) struct Gathered {
     /// The replica's number, if any replica told it.
     pub(super) id: Option<u16>,
-    /// Where clients reach it.
+    /// The URL at which clients reach the replica.
     pub(super) url: String,
     /// What the replica said, or why it did not.
     pub(super) seen: Result<Seen, String>,
 }
 
-/// What a replica said.
+/// The status page and metrics that a replica sent, and when.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) page: StatusPage,
@@ -73,7 +73,7 @@ fn arrange(sights: BTreeMap<String, Gathered>) -> Vec<Gathered> {
     rows.into_values().collect()
 }
 
-/// Where clients reach whom, as far as those that answered know.
+/// The URL at which clients reach each member, as far as the replicas that answered know.
 fn members<'a>(sights: impl Iterator<Item = &'a Gathered>) -> BTreeMap<u16, String> {
     let mut members: BTreeMap<u16, String> = BTreeMap::new();
     for page in sights.filter_map(|sight| sight.seen.as_ref().ok()) {

@@ -15,7 +15,7 @@ use report::Report;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Between the two looks that recent figures are made of.
+/// The pause between the two looks that recent figures are made of.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// The options of `quorate status`.

@@ -37,24 +37,24 @@ pub(super) struct ReplicaReport {
     pub(super) figures: Option<Figures>,
 }
 
-/// What its counters say.
+/// The figures of a replica, from its counters.
 #[derive(Debug, Serialize)]
 pub(super) struct Figures {
     /// Slots the furthest replica has applied and this one has not.
     pub(super) lag_slots: u64,
     pub(super) commands_per_second: f64,
-    /// Of the slots decided by its own count, those that needed no vote.
+    /// The share of slots decided by the replica's own count that needed no vote.
     pub(super) fast_share: Option<f64>,
     pub(super) fast_share_recent: Option<f64>,
-    /// What waits, by place.
+    /// The lengths of queues, by place.
     pub(super) queue_lengths: BTreeMap<&'static str, u64>,
     /// What the protocol says of itself, by name.
     pub(super) protocol: BTreeMap<String, f64>,
     /// Turns of its core per second.
     pub(super) wakeups_per_second: f64,
-    /// By place, since its start.
+    /// Latencies by place, since the replica's start.
     pub(super) latency: BTreeMap<&'static str, Latency>,
-    /// By place, between the two looks.
+    /// Latencies by place, between the two looks.
     pub(super) latency_recent: BTreeMap<&'static str, Latency>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Latency {
 }
 
 impl Report {
-    /// From two looks, the later one last.
+    /// Makes the report of two looks, the later one last.
     pub(super) fn of(before: &[Gathered], now: &[Gathered]) -> Report {
         let pages = || now.iter().filter_map(|sight| sight.seen.as_ref().ok());
         let serves = |seen: &&Seen| seen.page.role == Role::Voting && seen.page.has_quorum;

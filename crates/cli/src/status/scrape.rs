@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// One reading of a metrics page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
-    /// By everything before the value: name and labels.
+    /// The samples by everything before the value: name and labels.
     samples: BTreeMap<String, f64>,
 }
 

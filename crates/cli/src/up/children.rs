@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 /// How long a replica may take to stop before it is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// Before a replica that died is started again.
+/// The pause before a replica that died is started again.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
 /// A replica to run.
@@ -25,7 +25,7 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Child {
     pub(super) who: Who,
     pub(super) command: plan::Child,
-    /// Where its standard error goes.
+    /// The file that the process's standard error goes to.
     pub(super) log: PathBuf,
     pub(super) restart: bool,
 }
@@ -227,7 +227,7 @@ impl ChildKeeper {
             .spawn()
     }
 
-    /// How it died; with its last words if it chose to.
+    /// Describes how the process died, with the end of its log if it ended by itself.
     fn describe_exit(&self, status: ExitStatus) -> String {
         match status.signal() {
             Some(_) => describe(status),

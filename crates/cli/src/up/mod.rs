@@ -291,7 +291,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Where clients are served, once all are.
+    /// Prints where clients are served, once all replicas serve.
     fn maybe_announce(&mut self) {
         if self.announced || !self.starting.is_empty() {
             return;
@@ -306,7 +306,7 @@ impl<'a> Watch<'a> {
         notify(State::Ready);
     }
 
-    /// One that was removed from the cluster is no trouble: the others go on.
+    /// Notes a replica that was removed from the cluster: no trouble, the others go on.
     fn removed(&mut self, who: Who) -> Option<Result<(), Failure>> {
         say(format_args!(
             "{who} is no member of the cluster any more, and is not started: its data in {} is not \

@@ -54,7 +54,7 @@ struct File {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Who {
     Replica(u16),
-    /// One without data, which the file does not remember.
+    /// A gateway, which has no data, and which the file does not remember.
     Gateway(u16),
 }
 
@@ -328,7 +328,7 @@ impl Plan {
         })
     }
 
-    /// What is asked for must be what is there: none of it can change by a flag.
+    /// Checks that what is asked for is what the folder has: none of it can change by a flag.
     fn check(&self, options: &UpOptions) -> Result<(), String> {
         let differs = |flag: &str, asked: &str, has: &str| {
             Err(format!(

@@ -12,7 +12,7 @@ pub struct Backpressure<T> {
     inner: T,
     /// The last write has to wait.
     is_blocked: bool,
-    /// Who wants to read once it has not.
+    /// The task that wants to read once writes need not wait any more.
     reader: Option<Waker>,
 }
 

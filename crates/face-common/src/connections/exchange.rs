@@ -145,7 +145,7 @@ impl<B: Body + Unpin> Body for Counted<B> {
 /// The body of a request, which fails if it comes too slowly.
 struct Received<T = Incoming> {
     inner: T,
-    /// Until then nobody sees the message, and nothing is done.
+    /// The time until which the message is held back: nothing is done with it before.
     held: Option<Pin<Box<Sleep>>>,
     /// `None` if it may come as slowly as it likes.
     pace: Option<Pace>,
@@ -203,7 +203,7 @@ where
 /// How fast a body comes.
 struct Pace {
     window: Duration,
-    /// Since the present window began.
+    /// Bytes that came since the present window began.
     bytes: usize,
     /// `None` until the body is waited for: most come with their head.
     end: Option<Pin<Box<Sleep>>>,

@@ -18,7 +18,7 @@ pub struct Heads<T> {
     language: Language,
     state: Arc<ConnectionState>,
     timeout: Duration,
-    /// Of the head that is incomplete.
+    /// The deadline of the head that is incomplete.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,9 +1,9 @@
 //! Streams of requests, taken from HTTP's library as they come.
 //!
 //! Whoever answers a stream may be busy with one of its requests while more come, or wait for a client that takes no
-//! answers. What the library keeps meanwhile costs more than its bytes, and where that is too much it ends the connection,
-//! with all other requests on it. Here the bytes are kept one after the other, and charged to the connection: where there
-//! is no room, the stream is refused, and nothing else.
+//! answers. What the library keeps meanwhile costs more than its bytes, and where that is too much it ends the
+//! connection, with all other requests on it. Here the bytes are kept one after the other, and charged to the
+//! connection: where there is no room, the stream is refused, and nothing else.
 
 use crate::exhausted;
 use bytes::{Bytes, BytesMut};
@@ -28,9 +28,9 @@ pub(super) struct ReadAhead {
 struct Ahead {
     bytes: BytesMut,
     charge: Charge,
-    /// How it ended, once it has.
+    /// The end of the body, once it has come.
     end: Option<Result<(), BoxError>>,
-    /// Who waits for more.
+    /// The task that waits for more.
     taker: Option<Waker>,
 }
 

@@ -39,7 +39,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Open {
-    /// By a number that grows.
+    /// The open connections, by a number that grows.
     connections: BTreeMap<u64, Arc<ConnectionState>>,
     number_next: u64,
     /// The next ones to go, the last one first, as idle as they were when they were found.
@@ -54,7 +54,7 @@ struct Idleness {
 }
 
 impl Registry {
-    /// For so many connections, which are idle after such a time.
+    /// A registry for so many connections, which count as idle after such a time.
     pub(super) fn new(
         connections_max: usize,
         idle_after: Duration,
