@@ -8,7 +8,6 @@ use super::pending::Pending;
 use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
 use crate::metrics::PeerMetrics;
 use crate::security::{Connection, Listener};
-use quorate_core::ReplicaId;
 use quorate_host::WireVersion;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
