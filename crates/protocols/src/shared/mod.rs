@@ -9,6 +9,4 @@ pub(crate) mod lives;
 pub(crate) mod params;
 pub(crate) mod peers;
 pub(crate) mod rejoin;
-#[cfg(test)]
-pub(crate) mod seat;
 pub(crate) mod under_way;

@@ -1,12 +1,10 @@
 //! The language of conversations. A line is a command, a comment (`#`), empty, or, indented, what
 //! the commands before it led to: that part is recorded.
 
-use crate::stage::{Packet, Stage};
-use quorate_core::{
-    Class, Durability, Epoch, Group, Incarnation, Input, Member, ReplicaId, SECONDS, Seat, Slot,
-    coin,
-};
+use crate::stage::{Packet, Stage, text_of};
+use quorate_core::{Boot, Class, Group, Input, SECONDS, Seat, Slot, coin};
 use quorate_protocols::Protocol;
+use quorate_testkit::{epoch, id};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Lines shown of a conversation that ends before its time.
@@ -39,9 +37,10 @@ pub(crate) fn play<P: Protocol>(script: &str) -> Result<String, String> {
         }
     }
     match &player.stage {
-        Some(stage) if !stage.violations.is_empty() => {
-            Err(format!("it ends in a violation: {}", stage.violations[0]))
-        }
+        Some(stage) if !stage.watch.violations.is_empty() => Err(format!(
+            "it ends in a violation: {}",
+            stage.watch.violations[0]
+        )),
         _ => Ok(played),
     }
 }
@@ -54,7 +53,7 @@ impl<P: Protocol> Player<P> {
     fn take_lines(&mut self) -> Vec<String> {
         self.stage
             .as_mut()
-            .map(|stage| std::mem::take(&mut stage.lines))
+            .map(|stage| std::mem::take(&mut stage.watch.lines))
             .unwrap_or_default()
     }
 
@@ -66,7 +65,7 @@ impl<P: Protocol> Player<P> {
         let first = text.lines().next().unwrap_or_default();
         let lemma = first.split(": ").next().unwrap_or_default();
         match &mut self.stage {
-            Some(stage) => stage.violate(lemma.to_string()),
+            Some(stage) => stage.watch.violate(lemma.to_string()),
             None => return Err(text),
         }
         Ok(())
@@ -79,7 +78,8 @@ impl<P: Protocol> Player<P> {
             return Ok(());
         }
         let stage = self.stage.as_mut().ok_or("the first command is cluster")?;
-        let one = |at: usize| replica(stage.count(), words.get(at).copied());
+        let count = stage.count();
+        let one = |at: usize| replica(count, words.get(at).copied());
         match words[0] {
             "submit" => stage.submit(one(1)?, Class::Write, words.get(2) == Some(&"long")),
             "read" => stage.submit(one(1)?, Class::Read, false),
@@ -92,7 +92,7 @@ impl<P: Protocol> Player<P> {
                 .for_each(|n| stage.deliver(n)),
             "lose" => {
                 let lost = chosen(stage, &words[1..])?;
-                stage.flying.retain(|packet| !lost.contains(&packet.number));
+                stage.wire.retain(|packet| !lost.contains(&packet.number));
             }
             "repeat" => chosen(stage, &words[1..])?
                 .into_iter()
@@ -109,23 +109,26 @@ impl<P: Protocol> Player<P> {
             }
             "crash" => stage.crash(one(1)?),
             "restart" => match words.get(2) {
-                Some(&"lost") => stage.restart_lost(one(1)?),
+                Some(&"lost") => stage.lose_disk(one(1)?),
                 _ => stage.restart(one(1)?),
             },
             "link" => {
                 let (me, peer) = (one(1)?, one(2)?);
-                let (peer, up) = (ReplicaId(peer as u16 + 1), words.get(3) == Some(&"up"));
+                let (peer, up) = (id(peer), words.get(3) == Some(&"up"));
                 stage.step(me, Input::Link { peer, up });
             }
             "clock" => {
                 let (me, ms) = (one(1)?, number(words.get(2).copied())?);
-                stage.set_clock(me, ms * 1_000_000);
+                stage.nodes[me].clock_ns = ms * 1_000_000;
             }
-            "wait" => stage.wait(number(words.get(1).copied())?.unsigned_abs() * 1_000_000),
+            "wait" => {
+                let ms = number(words.get(1).copied())?.unsigned_abs();
+                stage.now_ns += ms * 1_000_000;
+            }
             "settle" => settle(stage),
             "show" => {
                 let facts = stage.facts(one(1)?);
-                stage.lines.extend(facts);
+                stage.watch.lines.extend(facts);
             }
             "expect" => expect(stage, &words[1..])?,
             other => return Err(format!("there is no command {other}")),
@@ -140,16 +143,8 @@ fn cluster<P: Protocol>(words: &[&str]) -> Result<Stage<P>, String> {
         .first()
         .and_then(|n| n.parse().ok())
         .ok_or("how many replicas?")?;
-    let (mut sabotage, mut is_slow, mut seed) = (None, false, 7);
-    let mut epoch = Epoch {
-        number: 1,
-        first_slot: Slot(0),
-        members: Vec::new(),
-        protocol: P::NAME.into(),
-        durability: Durability::Disk,
-        seed,
-        params: Default::default(),
-    };
+    let (mut sabotage, mut is_slow) = (None, false);
+    let mut epoch = epoch(P::NAME, n, &[]);
     for word in &words[1..] {
         match word.split_once('=').ok_or("a parameter is NAME=VALUE")? {
             ("mutant", name) => {
@@ -157,27 +152,19 @@ fn cluster<P: Protocol>(words: &[&str]) -> Result<Stage<P>, String> {
                 sabotage = Some(mutant.ok_or("there is no such mutant")?.sabotage);
             }
             ("disk", how) => is_slow = how == "slow",
-            ("coin", bits) => seed = seed_for(bits),
+            ("coin", bits) => epoch.seed = seed_for(bits),
             (name, value) => {
                 epoch.params.insert(name.into(), value.into());
             }
         }
     }
-    epoch.seed = seed;
-    epoch.members = (0..n)
-        .map(|index| Member {
-            id: ReplicaId(index as u16 + 1),
-            incarnation: Incarnation(index as u128),
-        })
-        .collect();
-    let seats: Vec<Seat> = (0..n)
-        .map(|index| Seat {
-            group: Group(0),
-            epoch: epoch.clone(),
-            me: ReplicaId(index as u16 + 1),
-            boot: quorate_core::Boot(0),
-        })
-        .collect();
+    let seats = (0..n).map(|index| Seat {
+        group: Group(0),
+        epoch: epoch.clone(),
+        me: id(index),
+        boot: Boot(0),
+    });
+    let seats: Vec<Seat> = seats.collect();
     for seat in &seats {
         P::config(seat)?;
     }
@@ -211,10 +198,10 @@ fn number(word: Option<&str>) -> Result<i64, String> {
 
 /// Which packets: `#7`, `all [BEGINNING]`, or `FROM TO [first|last] [BEGINNING]`; a star is
 /// anybody. Only what is on its way when the command begins.
-fn chosen<P: Protocol>(stage: &Stage<P>, words: &[&str]) -> Result<Vec<usize>, String> {
+fn chosen<P: Protocol>(stage: &Stage<P>, words: &[&str]) -> Result<Vec<u64>, String> {
     let (from, to, rest) = match words {
         [number] if number.starts_with('#') => {
-            let number: usize = number[1..].parse().map_err(|_| "no number")?;
+            let number: u64 = number[1..].parse().map_err(|_| "no number")?;
             return Ok(vec![number]);
         }
         ["all", rest @ ..] => (None, None, rest),
@@ -235,10 +222,10 @@ fn chosen<P: Protocol>(stage: &Stage<P>, words: &[&str]) -> Result<Vec<usize>, S
     let is_it = |packet: &&Packet<P>| {
         from.is_none_or(|from| packet.from == from)
             && to.is_none_or(|to| packet.to == to)
-            && packet.text().starts_with(&begins)
+            && text_of::<P>(packet).starts_with(&begins)
     };
-    let found = stage.flying.iter().filter(is_it);
-    let mut found: Vec<usize> = found.map(|packet| packet.number).collect();
+    let found = stage.wire.iter().filter(is_it);
+    let mut found: Vec<u64> = found.map(|packet| packet.number).collect();
     match which {
         "first" => found.truncate(1),
         "last" => found = found.split_off(found.len().saturating_sub(1)),
@@ -258,7 +245,7 @@ fn settle<P: Protocol>(stage: &mut Stage<P>) {
     }
     let mut began_ns = None;
     loop {
-        while let Some(number) = stage.flying.first().map(|packet| packet.number) {
+        while let Some(number) = stage.wire.front().map(|packet| packet.number) {
             stage.deliver(number);
         }
         if (0..stage.count()).any(|me| stage.gather(me)) {
@@ -269,12 +256,13 @@ fn settle<P: Protocol>(stage: &mut Stage<P>) {
             break;
         };
         if now_ns > *began_ns.get_or_insert(now_ns) + SETTLED_NS {
-            stage.violate("it does not come to rest".into());
+            stage.watch.violate("it does not come to rest".into());
             break;
         }
     }
     let seen = ["delivers", "answers", "VIOLATION", "rejoined"];
     stage
+        .watch
         .lines
         .retain(|line| seen.iter().any(|word| line.contains(word)));
 }
@@ -289,10 +277,11 @@ fn expect<P: Protocol>(stage: &mut Stage<P>, words: &[&str]) -> Result<(), Strin
     let (first, rest) = words.split_first().ok_or("expect what?")?;
     let what = rest.join(" ");
     match *first {
-        "silence" if stage.flying.is_empty() => return Ok(()),
-        "silence" => return Err(format!("{} packets are on their way", stage.flying.len())),
+        "silence" if stage.wire.is_empty() => return Ok(()),
+        "silence" => return Err(format!("{} packets are on their way", stage.wire.len())),
         "violation" => {
             let found = stage
+                .watch
                 .violations
                 .drain(..)
                 .find(|found| found.contains(&what));

@@ -36,10 +36,10 @@ fn cut_off<P: Protocol>(me: usize) {
         cluster.pass_alone(me, 1_000_000_000);
         cluster.withdraw(me, patient);
     }
-    let is_refused = |id: &&RequestId| cluster.refused.contains_key(id);
+    let is_refused = |id: &&RequestId| cluster.watch.refused.contains_key(id);
     let (refused, under_way): (BTreeSet<&RequestId>, BTreeSet<&RequestId>) =
         asked.iter().partition(is_refused);
-    let whys: Vec<Refusal> = cluster.refused.values().copied().collect();
+    let whys: Vec<Refusal> = cluster.watch.refused.values().copied().collect();
     let never_executed = [Refusal::Withdrawn, Refusal::NotServing];
     assert!(
         whys.iter().all(|why| never_executed.contains(why)),

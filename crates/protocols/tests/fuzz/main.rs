@@ -31,10 +31,14 @@ fn listen<P: Protocol>() -> Heard {
         }
         heard
             .messages
-            .extend(cluster.said.into_iter().map(|message| message.to_bytes()));
-        heard
-            .records
-            .extend(cluster.recorded.into_iter().map(|record| record.to_bytes()));
+            .extend(cluster.watch.said.iter().map(|message| message.to_bytes()));
+        heard.records.extend(
+            cluster
+                .watch
+                .recorded
+                .iter()
+                .map(|record| record.to_bytes()),
+        );
         heard
             .bases
             .extend(cluster.nodes.iter().map(|node| node.base.to_bytes()));
@@ -136,7 +140,7 @@ impl Visitor for Epochs {
         let params = [[].into(), [("f".to_owned(), "1".to_owned())].into()];
         let epochs = params.map(|params| Epoch {
             params,
-            ..cluster::epoch()
+            ..quorate_testkit::epoch("", cluster::REPLICAS, &[])
         });
         let seeds = epochs.map(|epoch| epoch.to_bytes());
         let fuzz = Fuzz::new(env!("CARGO_MANIFEST_DIR"), &format!("{}-epoch", P::NAME));

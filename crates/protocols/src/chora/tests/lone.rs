@@ -7,53 +7,74 @@ use crate::chora::{
 use crate::registry::Protocol;
 use crate::shared::decided::DecidedSet;
 use quorate_core::{
-    Base, Boot, Entry, EntryBuilder, EntryId, Input, Lsn, Machine, MemberIndex, MemberSet, Now,
-    Out, Output, Past, Peers, ReplicaId, Slot,
+    Base, Boot, Entry, EntryBuilder, EntryId, Input, Lsn, MemberIndex, MemberSet, Now, Peers,
+    ReplicaId, Slot,
 };
+use quorate_testkit::{Cluster, Packet, Watch, index};
 use std::sync::Arc;
 
-/// A replica that restarts as the first of three, with a disk that is done at once.
-pub(super) struct Lone {
-    pub(super) machine: Replica,
-    out: Out<Replica>,
-    /// What it said, to whom.
-    pub(super) said: Vec<(Peers, Message)>,
-    pub(super) delivered: Vec<Slot>,
+/// What a replica said, to whom.
+#[derive(Default)]
+struct Said(Vec<(Peers, Message)>);
+
+impl Watch<Replica> for Said {
+    fn now(_: &mut Cluster<Replica, Self>, _: usize) -> Now {
+        Now::default()
+    }
+
+    fn on_send(cluster: &mut Cluster<Replica, Self>, _: usize, to: Peers, message: &Message) {
+        cluster.watch.0.push((to, message.clone()));
+    }
+
+    /// Nobody is there.
+    fn on_packet(_: &mut Cluster<Replica, Self>, _: Packet<Replica>) {}
 }
+
+/// A replica that restarts as the first of three, with a disk that is done at once. The others are down.
+pub(super) struct Lone(Cluster<Replica, Said>);
 
 impl Lone {
     pub(super) fn new(edit: fn(&mut Config), records: Vec<Record>) -> Lone {
         let mut config = Chora::config(&seat(3, 0, &[("mode", "responsive")])).unwrap();
         edit(&mut config);
-        let mut out = Out::default();
-        let past = Past::Intact {
-            next: Slot(0),
-            base: DecidedSet::default(),
-            records,
+        let configure = move |_, boot| Config {
+            boot,
+            ..config.clone()
         };
-        let machine = Replica::recover(&config, past, Now::default(), &mut out);
-        let mut lone = Lone {
-            machine,
-            out,
-            said: Vec::new(),
-            delivered: Vec::new(),
-        };
-        lone.perform();
-        lone
+        let mut cluster = Cluster::new(3, Said::default(), configure);
+        cluster.is_checked = false;
+        (0..3).for_each(|me| cluster.crash(me));
+        cluster.nodes[0].disk = records.into_iter().map(|record| (Lsn(0), record)).collect();
+        cluster.watch.0.clear();
+        cluster.restart(0);
+        Lone(cluster)
     }
 
-    pub(super) fn step(&mut self, input: Input<Replica>) {
-        self.machine.step(Now::default(), input, &mut self.out);
-        self.perform();
+    pub(super) fn machine(&self) -> &Replica {
+        self.0.machine(0)
+    }
+
+    /// What it said, to whom.
+    pub(super) fn said(&self) -> &[(Peers, Message)] {
+        &self.0.watch.0
+    }
+
+    pub(super) fn forget_said(&mut self) {
+        self.0.watch.0.clear();
+    }
+
+    /// How many slots it delivered.
+    pub(super) fn delivered(&self) -> usize {
+        self.0.nodes[0].log.len()
     }
 
     pub(super) fn hear(&mut self, from: u16, message: Message) {
-        let from = ReplicaId(from);
-        self.step(Input::Message { from, message });
+        self.0.hear(index(ReplicaId(from)), 0, &message);
     }
 
+    /// A timer fires, armed or not.
     pub(super) fn fire(&mut self, timer: Timer) {
-        self.step(Input::Timer(timer));
+        self.0.step(0, Input::Timer(timer));
     }
 
     /// The host caught up: slots before `next` hold nothing, and the last VIEW-INIT was that of a view.
@@ -67,30 +88,13 @@ impl Lone {
             };
             base.advance(Slot(0), Some(&EntryBuilder::default().finish(id, 0)));
         }
-        self.step(Input::Installed {
-            next: Slot(next),
-            base,
-        });
-    }
-
-    fn perform(&mut self) {
-        let mut persisted = Lsn(0);
-        for output in self.out.drain().collect::<Vec<_>>() {
-            match output {
-                Output::Send { to, message, .. } => self.said.push((to, message)),
-                Output::Persist { lsn, .. } => persisted = lsn,
-                Output::Deliver { slot, .. } => self.delivered.push(slot),
-                _ => {}
-            }
-        }
-        if persisted > Lsn(0) {
-            self.step(Input::Durable(persisted));
-        }
+        let next = Slot(next);
+        self.0.step(0, Input::Installed { next, base });
     }
 
     /// The last header said.
     pub(super) fn header(&self) -> Header {
-        let mut said = self.said.iter().rev();
+        let mut said = self.said().iter().rev();
         let header = said.find_map(|(_, message)| match message {
             Message::Pulse(pulse) => Some(pulse.header.clone()),
             _ => None,
@@ -100,7 +104,7 @@ impl Lone {
 
     /// Its log, as views of its entries.
     pub(super) fn eviews(&self) -> Vec<u64> {
-        self.machine
+        self.machine()
             .log
             .entries()
             .map(|logged| logged.eview)

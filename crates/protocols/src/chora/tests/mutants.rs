@@ -14,7 +14,7 @@ const RESPONSIVE: &[(&str, &str)] = &[("mode", "responsive"), ("idle_ms", "86400
 fn is_needed(n: usize, schedule: fn(&mut Net), breaks: fn(&mut Config)) {
     schedule(&mut Net::with(n, RESPONSIVE, |_| {}));
     let mut net = Net::with(n, RESPONSIVE, breaks);
-    net.are_checked = false;
+    net.is_checked = false;
     let why = failure(|| schedule(&mut net));
     assert!(is_disagreement(&why), "{why}");
 }

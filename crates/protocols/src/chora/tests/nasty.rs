@@ -24,9 +24,9 @@ fn a_vote_is_given_once_whatever_starts_in_between() {
         voted: Some(MemberIndex::new(1)),
     };
     let mut lone = Lone::new(|_| {}, vec![voted]);
-    let position = lone.machine.log.position();
+    let position = lone.machine().log.position();
     for from in [3, 2] {
-        lone.said.clear();
+        lone.forget_said();
         lone.hear(
             from,
             Message::Vcr {
@@ -36,7 +36,7 @@ fn a_vote_is_given_once_whatever_starts_in_between() {
             },
         );
         let is_vote = |(_, message): &(Peers, Message)| matches!(message, Message::Vote { .. });
-        let votes = lone.said.iter().filter(|said| is_vote(said)).count();
+        let votes = lone.said().iter().filter(|said| is_vote(said)).count();
         assert_eq!(votes, usize::from(from == 2), "replica {from}");
     }
 }
@@ -50,7 +50,10 @@ fn who_has_spoken_in_a_view_speaks_in_no_earlier_one() {
     };
     let mut lone = Lone::new(|_| {}, vec![spoken]);
     lone.hear(2, pulse(4, 1, 0, vec![logged(0, 4, entry(1))]));
-    assert_eq!((lone.machine.view, lone.machine.log.end()), (5, Slot(0)));
+    assert_eq!(
+        (lone.machine().view, lone.machine().log.end()),
+        (5, Slot(0))
+    );
 }
 
 /// U6: an initiator dies when one follower has its VIEW-INIT.
@@ -103,7 +106,7 @@ fn votes_that_come_late_elect_nobody_that_matters() {
     net.settle_among(&[1, 2]);
     assert!(net.machine(1).view > 1 && net.times(2, write) == 1);
     net.cut.clear();
-    net.receive(1, 0, Message::Vote { view: 1, lives });
+    net.hear(1, 0, &Message::Vote { view: 1, lives });
     assert_eq!(net.machine(0).view, 1);
     assert!(net.machine(0).init.is_some(), "it begins view 1");
     net.settle();
@@ -159,8 +162,8 @@ fn skips_and_proposals_come_twice_and_in_the_wrong_order() {
         for _ in 0..6 {
             let twice: Vec<_> = net.wire.iter().chain(&net.wire).cloned().collect();
             net.wire.clear();
-            for (from, to, message) in twice.into_iter().rev() {
-                net.receive(from, to, message);
+            for packet in twice.into_iter().rev() {
+                net.receive(packet);
             }
         }
     }
@@ -192,23 +195,23 @@ fn a_full_window_and_a_dead_proposer() {
 fn an_entry_proposed_twice_takes_effect_once() {
     let mut net = Net::new(3, &[("mode", "responsive"), ("proposers", "2")]);
     let write = net.write(2);
-    let forwarded = net.wire.iter().find_map(|(_, to, message)| match message {
-        Message::Forward { .. } => Some((*to, message.clone())),
+    let forwarded = net.wire.iter().find_map(|packet| match packet.message() {
+        Some(message @ Message::Forward { .. }) => Some((packet.to, message.clone())),
         _ => None,
     });
     let (to, message) = forwarded.expect("it is handed to a proposer");
-    net.receive(2, 1 - to, message);
+    net.hear(2, 1 - to, &message);
     net.settle();
     assert!(all_have(&net, write), "{:?}", lens(&net));
-    assert!(net.branches.contains("double commit skipped"));
+    assert!(net.branches.contains_key("double commit skipped"));
 }
 
 /// Whether a replica gives its view up soon, rather than after the time for one in which nothing moves.
 fn gives_up_soon(net: &Net, me: usize) -> bool {
     let node = &net.nodes[me];
-    let due_ns = node.dues.get(&Timer::Stall);
+    let due_ns = node.timers.get(&Timer::Stall);
     let soon_ns = net.now_ns + node.config.stall_ns / 8;
-    node.timers.contains(&Timer::Stall) && due_ns.is_some_and(|due_ns| *due_ns <= soon_ns)
+    due_ns.is_some_and(|due_ns| *due_ns <= soon_ns)
 }
 
 /// What is missing is the slot of somebody who is gone; before it lies one that holds nothing, of somebody who

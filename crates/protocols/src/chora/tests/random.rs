@@ -72,19 +72,19 @@ impl Walk {
             0 => self.rng.usize(0..self.net.wire.len()),
             _ => 0,
         };
-        let (from, to, message) = self.net.wire.remove(place).expect("it is on its way");
+        let packet = self.net.wire.remove(place).expect("it is on its way");
         match self.rng.u32(0..20) {
             0 => {}
             1 => {
-                self.net.wire.push_back((from, to, message.clone()));
-                self.net.receive(from, to, message);
+                self.net.wire.push_back(packet.clone());
+                self.net.receive(packet);
             }
-            _ => self.net.receive(from, to, message),
+            _ => self.net.receive(packet),
         }
     }
 
     fn fire(&mut self, me: usize) {
-        let timers: Vec<Timer> = self.net.nodes[me].timers.iter().copied().collect();
+        let timers: Vec<Timer> = self.net.nodes[me].timers.keys().copied().collect();
         let is_patience = |timer: &Timer| *timer == Timer::Patience;
         if let Some(timer) = self.rng.choice(timers).filter(|timer| !is_patience(timer)) {
             self.net.fire(me, timer);
@@ -133,7 +133,7 @@ impl Walk {
         let was_whole = !self.lost.contains(&me);
         let others_are = (0..self.net.nodes.len()).all(is_whole) && self.down.is_empty();
         if self.loses && self.rng.u8(0..4) == 0 && others_are && was_whole {
-            self.net.lose(me);
+            self.net.lose_promises(me);
         } else {
             self.net.restart(me);
         }
@@ -194,7 +194,7 @@ fn walk(net: impl Fn() -> Net, seeds: Range<u64>) -> BTreeSet<&'static str> {
         }
         walk.heal();
         walk.check(seed);
-        seen.append(&mut walk.net.branches);
+        seen.extend(walk.net.branches.keys());
     }
     seen
 }
@@ -253,7 +253,7 @@ fn four_and_seven_members_agree() {
 fn is_noticed(seeds: Range<u64>, edit: fn(&mut Config), forget: Option<fn(&Record) -> bool>) {
     let net = || {
         let mut net = Net::with(3, RESPONSIVE, edit);
-        (net.forget, net.are_checked) = (forget, false);
+        (net.watch.forget, net.is_checked) = (forget, false);
         net
     };
     let why = failure(|| drop(walk(net, seeds)));
@@ -272,7 +272,7 @@ pub(super) fn failure(of: impl FnOnce()) -> String {
 /// Whether it is what [`Net`] says of replicas that contradict each other, or clients.
 pub(super) fn is_disagreement(why: &str) -> bool {
     let known = [
-        "committed slots agree",
+        "agreement",
         "one value per slot and view",
         "a read sees what completed",
         "every entry takes effect once",
@@ -354,7 +354,7 @@ fn a_vote_that_was_not_written_is_noticed() {
     // By a replica that checks itself: two initiators of one view are rare here.
     let net = || {
         let mut net = Net::new(3, RESPONSIVE);
-        net.forget = Some(Record::is_view);
+        net.watch.forget = Some(Record::is_view);
         net
     };
     failure(|| drop(walk(net, 0..40)));

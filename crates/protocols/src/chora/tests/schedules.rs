@@ -27,14 +27,14 @@ fn stale_tail(edit: fn(&mut Config)) -> Lone {
 fn a_stale_tail_is_not_verified_by_a_slot_of_the_present_view() {
     let mut lone = stale_tail(right);
     assert_eq!(
-        (lone.machine.verified, lone.machine.ack()),
+        (lone.machine().verified, lone.machine().ack()),
         (Slot(0), Slot(0))
     );
     lone.hear(2, pulse(3, 3, 0, vec![logged(0, 0, entry(1))]));
-    assert_eq!(lone.machine.verified, Slot(1));
+    assert_eq!(lone.machine().verified, Slot(1));
     lone.hear(2, pulse(3, 3, 0, vec![logged(1, 1, entry(3))]));
     assert_eq!(
-        (lone.machine.ack(), lone.eviews()),
+        (lone.machine().ack(), lone.eviews()),
         (Slot(3), vec![0, 1, 3])
     );
 }
@@ -43,7 +43,7 @@ fn a_stale_tail_is_not_verified_by_a_slot_of_the_present_view() {
 fn the_paper_verifies_a_stale_tail() {
     let lone = stale_tail(|config| config.faults = Faults::only(Fault::VerifyOutOfOrder));
     assert_eq!(
-        (lone.machine.ack(), lone.eviews()),
+        (lone.machine().ack(), lone.eviews()),
         (Slot(3), vec![0, 0, 3])
     );
 }
@@ -62,12 +62,12 @@ fn short_list(edit: fn(&mut Config)) -> Lone {
 fn a_tail_that_no_segment_tells_of_is_kept_and_verified_again() {
     let mut lone = short_list(right);
     assert_eq!(
-        (lone.machine.verified, lone.eviews()),
+        (lone.machine().verified, lone.eviews()),
         (Slot(0), vec![0; 4])
     );
     let again = (0..4).map(|slot| logged(slot, 0, entry(slot))).collect();
     lone.hear(2, pulse(3, 10, 0, again));
-    assert_eq!(lone.machine.verified, Slot(4));
+    assert_eq!(lone.machine().verified, Slot(4));
 }
 
 /// Copies of committed entries, maybe: the quorum that holds them needs this one.
@@ -84,7 +84,7 @@ fn acked_beyond(edit: fn(&mut Config)) -> Slot {
     let mut lone = Lone::new(edit, records);
     lone.hear(2, pulse(0, 0, 9, Vec::new()));
     lone.hear(3, pulse(0, 0, 9, Vec::new()));
-    assert_eq!(lone.delivered.len(), 5);
+    assert_eq!(lone.delivered(), 5);
     lone.hear(2, pulse(1, 20, 0, Vec::new()));
     lone.fire(Timer::Gap);
     lone.header().ack
@@ -105,7 +105,7 @@ fn old_entry(edit: fn(&mut Config)) -> usize {
     let view_init = logged(1, 4, Value::Init(init(4, 1, &[(2, 0)])));
     lone.hear(2, pulse(4, 2, 1, vec![view_init]));
     lone.hear(3, pulse(4, 2, 1, Vec::new()));
-    lone.delivered.len()
+    lone.delivered()
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn recovered_by_the_unverified(edit: fn(&mut Config)) -> usize {
         pulse.nack = vec![(Slot(0), Slot(5))];
     }
     lone.hear(2, ask);
-    let answers = lone.said.iter().filter_map(|(_, message)| match message {
+    let answers = lone.said().iter().filter_map(|(_, message)| match message {
         Message::Pulse(pulse) => Some(pulse.recover.len()),
         _ => None,
     });
@@ -165,7 +165,7 @@ fn a_proposer_that_starts_again_is_silent_and_asks_for_a_view() {
     let mut lone = Lone::new(right, vec![view(0)]);
     lone.hear(2, pulse(0, 0, 0, vec![logged(1, 0, entry(1))]));
     lone.fire(Timer::Stall);
-    let proposals = lone.said.iter().filter(|(_, message)| match message {
+    let proposals = lone.said().iter().filter(|(_, message)| match message {
         Message::Pulse(pulse) => pulse.proposal.is_some(),
         _ => false,
     });
@@ -175,7 +175,7 @@ fn a_proposer_that_starts_again_is_silent_and_asks_for_a_view() {
         let is_it = matches!(message, Message::PreVc { reason: other, .. } if *other == reason);
         *to == Peers::All && is_it
     };
-    assert!(lone.said.iter().any(asks));
+    assert!(lone.said().iter().any(asks));
 }
 
 /// U6: VIEW-INIT is lost, and nobody says anything else; who hears of the view asks for it.

@@ -2,9 +2,10 @@
 //! clients ask evenly. What it shows is speed: who pulses, and what is committed meanwhile.
 
 use super::net::Net;
-use crate::chora::{Message, Timer};
+use crate::chora::{Replica, Timer};
 use fastrand::Rng;
 use quorate_core::{MICROS, MILLIS};
+use quorate_testkit::Packet;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ struct Timed {
     net: Net,
     rng: Rng,
     /// By when they arrive, then in the order sent.
-    flights: BTreeMap<(u64, u64), (usize, usize, Message)>,
+    flights: BTreeMap<(u64, u64), Packet<Replica>>,
     sent: u64,
     delay_ns: Range<u64>,
     /// Of one replica's messages, both ways, instead.
@@ -55,14 +56,13 @@ impl Timed {
     fn next(&self) -> Option<(u64, Next)> {
         let of = |me: usize, at_ns: u64| at_ns.max(self.paused_until_ns[me]);
         let flights = self.flights.iter();
-        let flights = flights.map(|(key, (_, to, _))| (of(*to, key.0), Next::Arrives(*key)));
+        let flights = flights.map(|(key, packet)| (of(packet.to, key.0), Next::Arrives(*key)));
         // Later ones arrive later, unless their receivers are stopped.
         let arrivals = flights.take(1 + self.flights.len() * usize::from(self.is_any_paused()));
         let nodes = self.net.nodes.iter().enumerate();
         let timers = nodes.flat_map(|(me, node)| {
-            let dues = node.dues.iter();
-            let dues = dues.filter(|(timer, _)| node.timers.contains(timer));
-            dues.map(move |(timer, due)| (of(me, *due), Next::Fires(me, *timer)))
+            let timers = node.timers.iter();
+            timers.map(move |(timer, due)| (of(me, *due), Next::Fires(me, *timer)))
         });
         let asks = self.next_ns.iter().enumerate();
         let asks = asks.filter(|(me, _)| self.every_ns.is_some() && self.asked.contains(me));
@@ -86,8 +86,8 @@ impl Timed {
             self.net.now_ns = self.net.now_ns.max(at_ns);
             match next {
                 Next::Arrives(key) => {
-                    let (from, to, message) = self.flights.remove(&key).unwrap();
-                    self.net.receive(from, to, message);
+                    let packet = self.flights.remove(&key).unwrap();
+                    self.net.receive(packet);
                 }
                 Next::Fires(me, timer) => drop(self.net.fire(me, timer)),
                 Next::Asked(me) => {
@@ -101,13 +101,14 @@ impl Timed {
     }
 
     fn send_all(&mut self) {
-        while let Some((from, to, message)) = self.net.wire.pop_front() {
-            let is_slow = |slow: &&(usize, Range<u64>)| slow.0 == from || slow.0 == to;
+        while let Some(packet) = self.net.wire.pop_front() {
+            let is_slow =
+                |slow: &&(usize, Range<u64>)| slow.0 == packet.from || slow.0 == packet.to;
             let slow = self.slow.as_ref().filter(is_slow);
             let delay_ns = slow.map_or(&self.delay_ns, |(_, delay_ns)| delay_ns);
             let at_ns = self.net.now_ns + self.rng.u64(delay_ns.clone());
             self.sent += 1;
-            self.flights.insert((at_ns, self.sent), (from, to, message));
+            self.flights.insert((at_ns, self.sent), packet);
         }
     }
 

@@ -1,12 +1,12 @@
 //! Schedules that are written down: which message arrives when, whose clock is ahead, who crashes. Replicas
 //! count from 0; 0 leads view 0, 1 leads view 1.
 
-use super::super::{Config, Message, Timer, describe};
+use super::super::{Config, Message, Replica, Timer, describe};
 use super::mutants::broken;
 use super::net::Net;
 use super::random::{commutativity, settle};
-use bytes::Bytes;
-use quorate_core::{Class, Input, MICROS, MILLIS, RequestId, Wire};
+use quorate_core::{Class, Input, MICROS, MILLIS, RequestId};
+use quorate_testkit::{Cluster, Packet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What happens to so many replicas.
@@ -37,10 +37,10 @@ impl Schedule {
     fn play(&self, change: fn(&mut Config)) -> Net {
         let changes = [commutativity(self.commutes), change];
         let mut net = Net::new(self.n, 0, true, &changes);
-        net.is_eager = true;
+        net.watch.is_eager = true;
         (self.run)(&mut net);
         settle(&mut net);
-        net.history.check_all();
+        net.watch.history.check_all();
         net
     }
 
@@ -61,55 +61,49 @@ impl Schedule {
 }
 
 /// The first word that is said of a message.
-fn kind(bytes: &Bytes) -> String {
-    let message = Message::from_bytes(bytes.clone()).expect("what was said can be read");
-    let words = describe::message(&message);
+fn kind(message: &Message) -> String {
+    let words = describe::message(message);
     words.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Whether a packet goes from one to another and is of a kind.
+fn is_it(packet: &Packet<Replica>, from: usize, to: usize, what: &str) -> bool {
+    let is_on_its_way = (packet.from, packet.to) == (from, to);
+    is_on_its_way && packet.message().is_some_and(|said| kind(said) == what)
 }
 
 impl Net {
     /// Takes what is on its way from one to another, of a kind, in the order it was sent.
-    pub(super) fn take(&mut self, from: usize, to: usize, what: &str) -> Vec<Bytes> {
-        let is_it =
-            |mail: &(usize, usize, Bytes)| (mail.0, mail.1) == (from, to) && kind(&mail.2) == what;
-        let (taken, left) = self.mail.drain(..).partition(is_it);
-        self.mail = left;
-        let taken: Vec<(usize, usize, Bytes)> = taken;
-        taken.into_iter().map(|(.., bytes)| bytes).collect()
+    pub(super) fn take(&mut self, from: usize, to: usize, what: &str) -> Vec<Message> {
+        let taken = self.take_packets(|packet| is_it(packet, from, to, what));
+        let messages = taken.iter().filter_map(|packet| packet.message().cloned());
+        messages.collect()
     }
 
     /// What there is of it arrives.
     pub(super) fn pass(&mut self, from: usize, to: usize, what: &str) -> usize {
-        let taken = self.take(from, to, what);
-        for bytes in &taken {
-            self.past.push((from, to, bytes.clone()));
-            self.hand(from, to, bytes.clone());
+        let taken = self.take_packets(|packet| is_it(packet, from, to, what));
+        for packet in &taken {
+            self.past.push(packet.clone());
+            self.receive(packet.clone());
         }
         taken.len()
     }
 
     /// What arrived before arrives again.
     pub(super) fn again(&mut self, from: usize, to: usize, what: &str) {
-        let is_it =
-            |past: &&(usize, usize, Bytes)| (past.0, past.1) == (from, to) && kind(&past.2) == what;
-        let copies: Vec<Bytes> = self
-            .past
-            .iter()
-            .filter(is_it)
-            .map(|(.., b)| b.clone())
+        let past = self.past.iter();
+        let copies: Vec<Packet<Replica>> = past
+            .filter(|packet| is_it(packet, from, to, what))
+            .cloned()
             .collect();
         assert!(!copies.is_empty(), "no {what} from {from} to {to} arrived");
-        copies
-            .into_iter()
-            .for_each(|bytes| self.hand(from, to, bytes));
+        copies.into_iter().for_each(|packet| self.receive(packet));
     }
 
     /// Everything arrives, in the order it was sent, and what that leads to.
     pub(super) fn exchange(&mut self) {
-        while !self.mail.is_empty() {
-            let (from, to, bytes) = self.mail.remove(0);
-            self.hand(from, to, bytes);
-        }
+        self.run();
     }
 
     pub(super) fn later(&mut self, ns: u64) {
@@ -132,17 +126,13 @@ impl Net {
     }
 
     pub(super) fn fire(&mut self, me: usize, timer: Timer) {
-        assert!(
-            self.nodes[me].timers.remove(&timer),
-            "{me} waits for {timer:?}"
-        );
-        self.step(me, Input::Timer(timer));
+        assert!(Cluster::fire(self, me, timer), "{me} waits for {timer:?}");
     }
 
     /// It crashes, and what it said last is lost.
     pub(super) fn fall(&mut self, me: usize) {
         self.crash(me);
-        self.mail.retain(|(from, ..)| *from != me);
+        self.wire.retain(|packet| packet.from != me);
     }
 
     /// It begins a new life, without its disk.
@@ -213,6 +203,6 @@ impl Net {
     }
 
     pub(super) fn is_answered(&self, id: RequestId) -> bool {
-        self.history.answered.contains_key(&id)
+        self.watch.history.answered.contains_key(&id)
     }
 }

@@ -38,6 +38,14 @@ pub(super) fn named(body: &Bytes) -> Option<Vec<u32>> {
 }
 
 impl History {
+    /// An empty history of commands that touch these buckets.
+    pub(super) fn of(touches: Option<Touches>) -> History {
+        History {
+            touches,
+            ..History::default()
+        }
+    }
+
     fn footprint(&self, entry: &Entry) -> Vec<usize> {
         let commands: Vec<Command> = entry.commands().flatten().collect();
         let of = |command: &Command| self.touches.and_then(|touches| touches(&command.body));

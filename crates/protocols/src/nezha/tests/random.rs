@@ -1,12 +1,12 @@
 //! Any schedule: messages are lost, come twice and in any order; clocks say anything; replicas crash,
 //! with and without their disks. What is delivered and what clients are told must be one history.
 
-use super::super::{Config, Record, Timer};
+use super::super::{Config, Message, Record, Replica, Timer};
 use super::history::{BUCKETS, named};
 use super::net::Net;
-use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Class, Input, Introspect, MILLIS};
+use quorate_testkit::Packet;
 
 #[derive(Clone)]
 pub(super) struct Course {
@@ -33,10 +33,16 @@ fn is_fit(net: &Net) -> usize {
 
 /// Which message arrives next.
 fn pick(net: &mut Net, is_fast: bool) -> usize {
-    let is_quick = |(_, (.., bytes)): &(usize, &(usize, usize, Bytes))| bytes[0] <= 1;
-    let quick = net.mail.iter().enumerate().filter(is_quick);
+    let is_quick = |(_, packet): &(usize, &Packet<Replica>)| {
+        let message = packet.message();
+        matches!(
+            message,
+            Some(Message::Request { .. } | Message::FastReply(_))
+        )
+    };
+    let quick = net.wire.iter().enumerate().filter(is_quick);
     let quick: Vec<usize> = quick.map(|(at, _)| at).collect();
-    let any = net.rng.usize(0..net.mail.len());
+    let any = net.rng.usize(0..net.wire.len());
     match net.rng.choice(quick) {
         Some(at) if is_fast && net.rng.u32(0..10) > 0 => at,
         _ => any,
@@ -49,13 +55,13 @@ fn advance(net: &mut Net, course: &Course) {
     let is_restless = net.rng.u32(0..6) == 0;
     let me = net.rng.usize(0..course.n);
     match net.rng.u32(0..100) {
-        0..50 if !net.mail.is_empty() => {
+        0..50 if !net.wire.is_empty() => {
             let at = pick(net, course.is_fast);
             match net.rng.u32(0..20) {
-                0 => drop(net.mail.swap_remove(at)),
+                0 => drop(net.wire.swap_remove_back(at)),
                 1 => {
-                    let copy = net.mail[at].clone();
-                    net.mail.push(copy);
+                    let copy = net.wire[at].clone();
+                    net.wire.push_back(copy);
                     net.deliver(at);
                 }
                 _ => net.deliver(at),
@@ -71,7 +77,7 @@ fn advance(net: &mut Net, course: &Course) {
             net.submit(me, class);
         }
         80..94 => {
-            let timers: Vec<_> = net.nodes[me].timers.iter().copied().collect();
+            let timers: Vec<_> = net.nodes[me].timers.keys().copied().collect();
             let timer = net.rng.choice(timers);
             let ends_view = matches!(timer, Some(Timer::Suspect | Timer::GiveUp));
             if let Some(timer) = timer.filter(|_| is_restless || !ends_view) {
@@ -89,7 +95,7 @@ fn advance(net: &mut Net, course: &Course) {
         }
         97 if net.rng.u32(0..3) == 0 => {
             // Nothing of what this one said arrives.
-            net.mail.retain(|(from, ..)| *from != me);
+            net.wire.retain(|packet| packet.from != me);
         }
         97 if net.nodes[me].machine.is_none() => {
             let fit = is_fit(net);
@@ -116,10 +122,10 @@ pub(super) fn settle(net: &mut Net) {
     for _ in 0..400 {
         for _ in 0..40 {
             (0..net.nodes.len()).for_each(|me| net.flush(me));
-            let count = net.mail.len();
+            let count = net.wire.len();
             (0..count).for_each(|_| net.deliver(0));
             net.now_ns += MILLIS / 10;
-            if net.mail.is_empty() {
+            if net.wire.is_empty() {
                 break;
             }
         }
@@ -128,17 +134,17 @@ pub(super) fn settle(net: &mut Net) {
         for me in 0..net.nodes.len() {
             let from = (me + 1) % net.nodes.len();
             net.give_log(from, me);
-            for timer in std::mem::take(&mut net.nodes[me].timers) {
+            for (timer, due_ns) in std::mem::take(&mut net.nodes[me].timers) {
                 // Those who wait for a sign of life wait longer than the others.
                 if matches!(timer, Timer::Suspect | Timer::GiveUp) && net.rng.u32(0..10) > 0 {
-                    net.nodes[me].timers.insert(timer);
+                    net.nodes[me].timers.insert(timer, due_ns);
                 } else {
                     net.step(me, Input::Timer(timer));
                 }
                 is_idle = false;
             }
         }
-        if is_idle && net.mail.is_empty() {
+        if is_idle && net.wire.is_empty() {
             return;
         }
     }
@@ -188,7 +194,7 @@ pub(super) fn run_seed(
 ) -> Net {
     let changes = [commutativity(course.commutes), laziness(seed), change];
     let mut net = Net::new(course.n, seed, course.has_disks, &changes);
-    net.forgets = forgets;
+    net.watch.forgets = forgets;
     if course.commutes {
         net.keys = some_keys;
     }
@@ -196,7 +202,7 @@ pub(super) fn run_seed(
         advance(&mut net, course);
     }
     settle(&mut net);
-    net.history.check_all();
+    net.watch.history.check_all();
     net
 }
 
@@ -207,7 +213,10 @@ fn run(course: &Course) -> (usize, Vec<Net>) {
         run_seed(course, seed, |_| {}, |_| false)
     });
     let nets: Vec<Net> = nets.collect();
-    (nets.iter().map(|net| net.history.decided.len()).sum(), nets)
+    (
+        nets.iter().map(|net| net.watch.history.decided.len()).sum(),
+        nets,
+    )
 }
 
 fn total(nets: &[Net], branch: &str) -> usize {
@@ -216,8 +225,11 @@ fn total(nets: &[Net], branch: &str) -> usize {
 
 fn check(course: &Course) {
     let (delivered, nets) = run(course);
-    let answered: usize = nets.iter().map(|net| net.history.answered.len()).sum();
-    let reads: usize = nets.iter().map(|net| net.history.reads_done).sum();
+    let answered: usize = nets
+        .iter()
+        .map(|net| net.watch.history.answered.len())
+        .sum();
+    let reads: usize = nets.iter().map(|net| net.watch.history.reads_done).sum();
     let fast = total(&nets, "committed fast");
     let views = total(&nets, "view started");
     eprintln!(

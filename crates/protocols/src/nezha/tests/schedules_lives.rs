@@ -19,8 +19,8 @@ fn s7_replies_of_former_lives_commit_an_entry() {
         net.ripen(0);
         for (follower, replies) in stray {
             assert_eq!(replies.len(), 1);
-            for bytes in replies {
-                net.hand(follower, 0, bytes);
+            for message in replies {
+                net.hear(follower, 0, &message);
             }
         }
         net.fall(0);
@@ -77,8 +77,8 @@ fn s9_the_views_told_to_a_former_life_are_too_old() {
         net.pass(2, 0, "state-req");
         net.pass(0, 2, "start-view");
         net.agree(0, &[2], &[]);
-        for bytes in promise {
-            net.hand(2, 1, bytes);
+        for message in promise {
+            net.hear(2, 1, &message);
         }
         net.fall(0);
         net.pass(1, 2, "start-view");

@@ -3,7 +3,7 @@
 use super::super::{Message, Timer};
 use super::directed::Schedule;
 use super::net::Net;
-use quorate_core::{Class, MILLIS, Wire};
+use quorate_core::{Class, MILLIS};
 
 /// S4: the log of a view comes a second time, after the follower synced more.
 #[test]
@@ -47,15 +47,15 @@ fn a_leader_that_places_entries_too_early_has_two_logs() {
         net.pass(2, 0, "request");
         net.pass(2, 1, "request");
         net.suspect(2);
-        net.is_eager = false;
+        net.watch.is_eager = false;
         net.pass(2, 1, "view-change");
         let early = net.take(1, 0, "log-mod");
         net.fall(1);
         net.restart(1, false);
-        net.is_eager = true;
+        net.watch.is_eager = true;
         net.again(2, 1, "view-change");
         net.pass(1, 0, "start-view");
-        early.into_iter().for_each(|bytes| net.hand(1, 0, bytes));
+        early.iter().for_each(|message| net.hear(1, 0, message));
         net.write(1, &[]);
         net.ripen(1);
         net.pass(0, 1, "synced");
@@ -68,7 +68,7 @@ fn a_leader_that_places_entries_too_early_has_two_logs() {
 #[test]
 fn a_view_that_was_not_begun_leaves_no_places_behind() {
     let run = |net: &mut Net| {
-        net.is_eager = false;
+        net.watch.is_eager = false;
         net.write(2, &[]);
         net.write(2, &[]);
         net.pass(2, 0, "request");
@@ -85,7 +85,7 @@ fn a_view_that_was_not_begun_leaves_no_places_behind() {
         net.pass(2, 1, "bodies");
         // That it changes views, and the two entries.
         assert_eq!(net.unflushed(1), 4);
-        net.mail.retain(|(from, ..)| *from != 1);
+        net.wire.retain(|packet| packet.from != 1);
         net.tear(1, 3);
         net.restart(1, false);
         net.flush(1);
@@ -98,7 +98,7 @@ fn a_view_that_was_not_begun_leaves_no_places_behind() {
         net.restart(1, false);
         let leader = net.nodes[1].machine.as_ref().expect("it runs");
         assert_eq!((leader.lnv, leader.log.len()), (1, 1));
-        net.is_eager = true;
+        net.watch.is_eager = true;
     };
     Schedule::of(3, run).holds();
 }
@@ -159,7 +159,7 @@ fn s11_how_far_a_follower_was_in_an_earlier_view_counts_in_this_one() {
 #[test]
 fn s12_a_leader_that_leads_on_after_a_crash_tells_two_logs() {
     let run = |net: &mut Net| {
-        net.is_eager = false;
+        net.watch.is_eager = false;
         net.write(0, &[]);
         net.pass(0, 1, "request");
         net.ripen(0);
@@ -176,7 +176,7 @@ fn s12_a_leader_that_leads_on_after_a_crash_tells_two_logs() {
         net.pass(2, 0, "synced");
         net.flush(0);
         net.fall(0);
-        net.is_eager = true;
+        net.watch.is_eager = true;
         net.begin_view(1, &[2]);
         net.agree(1, &[2], &[]);
     };
@@ -273,7 +273,10 @@ fn a_read_misses_what_has_changed_places() {
         net.give_log(1, 4);
     };
     Schedule::of_keys(5, run).shows("reads-where-it-was", "a stale read");
-    assert_eq!(Schedule::of_keys(5, run).holds().history.reads_done, 1);
+    assert_eq!(
+        Schedule::of_keys(5, run).holds().watch.history.reads_done,
+        1
+    );
 }
 
 /// Links are slow: answers come after the question was asked three times more.
@@ -287,10 +290,10 @@ fn a_read_counts_answers_that_take_longer_than_its_timer() {
         for _ in 0..3 {
             net.fire(1, Timer::Reads);
         }
-        for bytes in late {
-            net.hand(0, 1, bytes);
+        for message in late {
+            net.hear(0, 1, &message);
         }
-        assert_eq!(net.history.reads_done, 1);
+        assert_eq!(net.watch.history.reads_done, 1);
     };
     Schedule::of(3, run).holds();
 }
@@ -312,15 +315,15 @@ fn late_messages_of_an_earlier_view_get_one_answer() {
             cv: vec![0; 3],
         };
         for _ in 0..50 {
-            net.hand(0, 2, late[0].clone());
-            net.hand(2, 1, asks.to_bytes());
+            net.hear(0, 2, &late[0]);
+            net.hear(2, 1, &asks);
         }
         assert_eq!(net.take(2, 0, "view-change-req").len(), 1);
         assert_eq!(net.take(1, 2, "start-view").len(), 1);
         // What was said may be lost.
         net.later(4 * MILLIS);
-        net.hand(0, 2, late[0].clone());
-        net.hand(2, 1, asks.to_bytes());
+        net.hear(0, 2, &late[0]);
+        net.hear(2, 1, &asks);
         assert_eq!(net.take(2, 0, "view-change-req").len(), 1);
         assert_eq!(net.take(1, 2, "start-view").len(), 1);
     };

@@ -69,7 +69,7 @@ fn idle_lanes_cost_nothing_of_their_own() {
         down.iter().for_each(|node| cluster.crash(*node));
         let origin = n - 1;
         for round in 0..4 {
-            cluster.sent.clear();
+            cluster.watch.sent.clear();
             let start_ns = cluster.now_ns;
             let request = cluster.write(origin);
             while cluster.slot_of(origin, request).is_none() {

@@ -30,7 +30,7 @@ impl Run {
     fn new(n: usize, params: &[(&str, &str)], seed: u64, sabotage: fn(&mut Config)) -> Run {
         let mut cluster = Cluster::with(n, params, seed, sabotage);
         let mut dice = Dice::new(seed ^ 0x5eed);
-        cluster.weather = Weather {
+        cluster.watch.weather = Weather {
             delay_ns: (20 * MICROS, 20 * MICROS + dice.below(6) * 200 * MICROS),
             flush_ns: (10 * MICROS, 10 * MICROS + dice.below(4) * 300 * MICROS),
             loss_percent: [0, 2, 10, 30][dice.below(4) as usize],
@@ -94,9 +94,9 @@ impl Run {
             6 if self.losses => self.lose_everything(node),
             7 => {
                 let other = self.dice.below(n) as usize;
-                self.cluster.blocked.insert((node, other));
+                self.cluster.watch.blocked.insert((node, other));
             }
-            _ => self.cluster.blocked.clear(),
+            _ => self.cluster.watch.blocked.clear(),
         }
     }
 
@@ -120,18 +120,18 @@ impl Run {
             }
             let wait = self.dice.below(800) * MICROS;
             self.cluster.run_for(wait);
-            if self.cluster.violation.is_some() {
+            if self.cluster.watch.violation.is_some() {
                 return;
             }
         }
     }
 
     fn heal(&mut self) {
-        self.cluster.weather = Weather {
+        self.cluster.watch.weather = Weather {
             delay_ns: (DELAY_NS, DELAY_NS),
             ..Weather::default()
         };
-        self.cluster.blocked.clear();
+        self.cluster.watch.blocked.clear();
         for node in 0..self.cluster.nodes.len() {
             if !self.cluster.is_up(node) {
                 self.cluster.restart(node);
@@ -293,11 +293,11 @@ fn some_run_fails(
     seeds.into_iter().any(|seed| {
         let fails = std::panic::catch_unwind(|| {
             let mut run = Run::new(n, params, seed, sabotage);
-            run.cluster.forget = forget;
-            run.cluster.amnesia = amnesia;
+            run.cluster.watch.forget = forget;
+            run.cluster.watch.amnesia = amnesia;
             run.losses = seed % 2 == 1;
             run.storm(60);
-            run.cluster.violation.is_some() || run.has_stale_read()
+            run.cluster.watch.violation.is_some() || run.has_stale_read()
         });
         fails.unwrap_or(true)
     })

@@ -20,9 +20,9 @@ fn idle_replicas_say_nothing_and_wait_for_nothing() {
     settle(&mut cluster);
     assert!(cluster.has_everywhere(request));
     assert_eq!(cluster.chosen.len(), 1, "a lone batch takes one slot");
-    let sent = cluster.sent.clone();
+    let sent = cluster.watch.sent.clone();
     cluster.run_for(60 * SECONDS);
-    assert_eq!(cluster.sent, sent);
+    assert_eq!(cluster.watch.sent, sent);
     assert!(cluster.nodes.iter().all(|node| node.timers.is_empty()));
 }
 
@@ -88,17 +88,17 @@ fn reads_after_a_write(params: &[(&str, &str)]) {
 #[test]
 fn a_read_waits_for_no_proposal_that_is_lost() {
     let mut cluster = Cluster::new(3, &[]);
-    cluster.blocked = [(0, 1), (0, 2)].into();
-    cluster.weather.flush_ns = (SECONDS, SECONDS);
+    cluster.watch.blocked = [(0, 1), (0, 2)].into();
+    cluster.watch.weather.flush_ns = (SECONDS, SECONDS);
     cluster.write(0);
-    cluster.blocked = [(2, 1)].into();
+    cluster.watch.blocked = [(2, 1)].into();
     cluster.submit(2, Class::Read);
     cluster.run_for(4 * DELAY_NS);
     let at_one = |cluster: &Cluster| cluster.nodes[2].replies[0].1 == Outcome::ReadAt(Slot(1));
     assert!(at_one(&cluster));
     cluster.crash(0);
-    cluster.weather.flush_ns = (0, 0);
-    cluster.blocked.clear();
+    cluster.watch.weather.flush_ns = (0, 0);
+    cluster.watch.blocked.clear();
     settle(&mut cluster);
     assert_eq!(cluster.nodes[2].log, [None]);
 }
@@ -106,12 +106,12 @@ fn a_read_waits_for_no_proposal_that_is_lost() {
 #[test]
 fn a_laggard_many_windows_behind_catches_up_through_the_host() {
     let mut cluster = Cluster::new(3, &[]);
-    cluster.blocked = [(0, 2), (1, 2), (2, 0), (2, 1)].into();
+    cluster.watch.blocked = [(0, 2), (1, 2), (2, 0), (2, 1)].into();
     for _ in 0..50 {
         cluster.write(0);
         cluster.run_for(2 * MILLIS);
     }
-    cluster.blocked.clear();
+    cluster.watch.blocked.clear();
     let request = cluster.write(1);
     settle(&mut cluster);
     assert!(cluster.has_everywhere(request));
@@ -123,7 +123,7 @@ fn a_laggard_many_windows_behind_catches_up_through_the_host() {
 fn an_origin_with_a_wrong_clock_is_served_under_load() {
     for offset_ns in [10 * SECONDS as i64, -10 * (SECONDS as i64)] {
         let mut cluster = Cluster::new(3, &[("hlc_max_skew_ms", "50")]);
-        cluster.nodes[2].clock_offset_ns = offset_ns;
+        cluster.nodes[2].clock_ns = offset_ns;
         let load = |cluster: &mut Cluster| {
             cluster.write(0);
             cluster.write(1);
@@ -159,7 +159,7 @@ fn a_replica_that_is_not_in_time_is_waited_for_once() {
         cluster.write(0);
         settle(&mut cluster);
     }
-    cluster.sent.clear();
+    cluster.watch.sent.clear();
     cluster.write(0);
     settle(&mut cluster);
     assert_eq!(cluster.count("slot"), 6, "no votes again");
@@ -194,7 +194,7 @@ fn a_replica_that_lost_everything_comes_back() {
 fn a_recovery_that_is_interrupted_is_a_recovery() {
     for cut in 0..40 {
         let mut cluster = Cluster::new(3, &[]);
-        cluster.weather.flush_ns = (DELAY_NS / 2, DELAY_NS);
+        cluster.watch.weather.flush_ns = (DELAY_NS / 2, DELAY_NS);
         cluster.write(0);
         cluster.run_for(3 * DELAY_NS);
         cluster.crash(2);
@@ -239,13 +239,13 @@ fn a_recovery_that_cannot_end_does_not_keep_the_others_busy() {
     while cluster.nodes[2].machine.as_ref().unwrap().floor == Slot(0) {
         cluster.run_for(DELAY_NS / 2);
     }
-    cluster.blocked = [(0, 2), (1, 2)].into();
+    cluster.watch.blocked = [(0, 2), (1, 2)].into();
     cluster.run_for(SECONDS);
     let slots = cluster.chosen.len();
     assert!(slots <= 4, "up to the floor and no further: {slots}");
     cluster.run_for(10 * SECONDS);
     assert_eq!(cluster.chosen.len(), slots);
-    cluster.blocked.clear();
+    cluster.watch.blocked.clear();
     settle(&mut cluster);
     assert!(cluster.is_serving(2));
 }
@@ -277,7 +277,7 @@ fn lanes_of_the_idle_and_the_dead_hold_nobody_up() {
 fn a_peer_one_slot_ahead_is_not_asked_to_say_it_again() {
     let mut cluster = Cluster::new(5, &[("f", "1"), ("lanes", "5"), ("rtt_us", "100000")]);
     cluster.crash(4);
-    cluster.weather.delay_ns = (DELAY_NS / 2, 3 * DELAY_NS);
+    cluster.watch.weather.delay_ns = (DELAY_NS / 2, 3 * DELAY_NS);
     let start_ns = cluster.now_ns;
     let mut requests = Vec::new();
     for round in 0..100 {
@@ -300,7 +300,7 @@ fn a_peer_one_slot_ahead_is_not_asked_to_say_it_again() {
 fn simultaneous_restarts_lose_nothing_that_was_said() {
     for cut in 0..40 {
         let mut cluster = Cluster::new(3, &[NO_HOLD]);
-        cluster.weather = Weather {
+        cluster.watch.weather = Weather {
             delay_ns: (DELAY_NS / 2, 2 * DELAY_NS),
             flush_ns: (DELAY_NS / 2, 2 * DELAY_NS),
             ..Weather::default()
@@ -310,7 +310,7 @@ fn simultaneous_restarts_lose_nothing_that_was_said() {
         }
         cluster.run_for(cut * DELAY_NS / 4);
         (0..3).for_each(|node| cluster.crash(node));
-        cluster.net.clear();
+        cluster.wire.clear();
         (0..3).for_each(|node| cluster.restart(node));
         cluster.run_for(10 * MILLIS);
         let requests = (0..3).map(|node| cluster.write(node)).collect::<Vec<_>>();
@@ -326,7 +326,7 @@ fn simultaneous_restarts_lose_nothing_that_was_said() {
 #[test]
 fn the_same_disk_makes_the_decision_once_it_has_written() {
     let mut cluster = Cluster::new(3, &[]);
-    cluster.weather.flush_ns = (SECONDS, SECONDS);
+    cluster.watch.weather.flush_ns = (SECONDS, SECONDS);
     let request = cluster.write(0);
     for peer in [1, 2] {
         cluster.pass(0, peer);
@@ -347,10 +347,10 @@ fn the_same_disk_makes_the_decision_once_it_has_written() {
 #[test]
 fn a_held_vote_is_taken_when_the_link_that_was_waited_for_goes_down() {
     let mut cluster = Cluster::new(3, &[]);
-    cluster.blocked = [(0, 2)].into();
+    cluster.watch.blocked = [(0, 2)].into();
     let request = cluster.write(0);
     cluster.pass(0, 1);
-    cluster.blocked.insert((1, 2));
+    cluster.watch.blocked.insert((1, 2));
     assert!(cluster.nodes[1].timers.contains_key(&Timer::Hold(Slot(0))));
     for node in [0, 1] {
         let peer = super::cluster::id(2);

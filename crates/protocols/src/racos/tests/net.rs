@@ -7,7 +7,6 @@ pub(super) use super::dice::Dice;
 use crate::rabia::weak_mvc;
 use crate::racos::{Config, Message, Racos, Record, Replica, Spread, Timer};
 use crate::registry::{Protocol, Sabotage};
-use crate::shared::seat::seat;
 use crate::{DecidedSet, rabia};
 use bytes::Bytes;
 use quorate_core::{
@@ -15,6 +14,7 @@ use quorate_core::{
     Machine, Now, Out, Output, Past, Payload, Peers, Principal, Record as _, ReplicaId, RequestId,
     Slot, Wire, carried,
 };
+use quorate_testkit::seat;
 use segments::segment_len;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

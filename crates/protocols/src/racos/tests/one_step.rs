@@ -11,8 +11,8 @@ use crate::rabia::weak_mvc::slot::{Instance, Next, View};
 use crate::rabia::weak_mvc::{Config, Mode, Thresholds, Trail, Value};
 use crate::racos::Racos;
 use crate::registry::Protocol;
-use crate::shared::seat::seat;
 use quorate_core::{Boot, EntryId, MemberSet, ReplicaId, Slot, coin};
+use quorate_testkit::seat;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many members said each of three things: requests A and B, and NULL; or 0, 1, and `?`.

@@ -2,7 +2,7 @@
 
 use crate::racos::Racos;
 use crate::registry::Protocol;
-use crate::shared::seat::seat;
+use quorate_testkit::seat;
 
 fn error(n: usize, params: &[(&str, &str)]) -> String {
     Racos::config(&seat(Racos::NAME, n, 0, 1, params)).unwrap_err()

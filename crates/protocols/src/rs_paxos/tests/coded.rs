@@ -6,6 +6,7 @@ use super::schedules::a_commit_index_over_an_older_accept;
 use crate::rs_paxos::{Accept, Ballot, Claim, Config, Fault, Message, Record, Timer};
 use crate::shared::faults::Faults;
 use quorate_core::{Entry, Input, Record as _, ReplicaId, RequestId, Slot, hollow_share};
+use quorate_testkit::Body;
 
 const A: usize = 0;
 const B: usize = 1;
@@ -54,7 +55,7 @@ fn overwritten_by_the_same_value(edit: fn(&mut Config)) {
     let (mut net, request) = chosen_by_four(edit);
     net.fire(B, Timer::Election);
     net.run_losing(is_accept);
-    assert!(net.leads(B) && net.branches.contains("payloads gathered"));
+    assert!(net.leads(B) && net.branches.contains_key("payloads gathered"));
     net.crash(B);
     net.restart(B);
     net.hint(B, false);
@@ -119,8 +120,8 @@ fn without_the_retention_rule_a_chosen_value_is_lost() {
 fn a_slot_without_a_fragment_is_none_of_a_new_leader() {
     let mut net = five(|_| {});
     net.write_bulk(A);
-    let sent = net.wire.iter().find_map(|(_, to, message)| match message {
-        Message::Accept(accept) if *to == E => Some(accept.clone()),
+    let sent = net.messages().find_map(|(_, to, message)| match message {
+        Message::Accept(accept) if to == E => Some(accept.clone()),
         _ => None,
     });
     let mut bare = sent.expect("A proposes it to E");
@@ -128,8 +129,8 @@ fn a_slot_without_a_fragment_is_none_of_a_new_leader() {
     bare.slot.0 += 3;
     bare.value = bare.value.map(|entry| entry.with_share(None));
     net.lose(|_, _, _| true);
-    net.receive(A, E, Message::Accept(bare));
-    assert!(net.branches.contains("fragment missing"));
+    net.hear(A, E, &Message::Accept(bare));
+    assert!(net.branches.contains_key("fragment missing"));
     net.crash(A);
     net.lose(|_, _, _| true);
     net.hint(A, false);
@@ -143,8 +144,8 @@ fn a_slot_without_a_fragment_is_none_of_a_new_leader() {
 fn the_whole_is_not_replaced_by_a_fragment() {
     let mut net = five(|_| {});
     net.write_bulk(A);
-    let sent = net.wire.iter().find_map(|(_, to, message)| match message {
-        Message::Accept(accept) if *to == B => Some(accept.clone()),
+    let sent = net.messages().find_map(|(_, to, message)| match message {
+        Message::Accept(accept) if to == B => Some(accept.clone()),
         _ => None,
     });
     let sent = sent.expect("A proposes it to B");
@@ -160,10 +161,10 @@ fn the_whole_is_not_replaced_by_a_fragment() {
             ..sent.clone()
         })
     };
-    net.receive(A, B, again(7, 1, true));
-    net.receive(A, B, again(8, 3, false));
+    net.hear(A, B, &again(7, 1, true));
+    net.hear(A, B, &again(8, 3, false));
     assert_eq!(net.count("lacks"), 0);
-    net.receive(A, B, again(9, 3, true));
+    net.hear(A, B, &again(9, 3, true));
     assert_eq!(
         codes(&net, B),
         [1],
@@ -208,7 +209,7 @@ fn a_holder_dies_between_promise_and_gathering(edit: fn(&mut Config)) {
         }
         net.run();
     }
-    assert!(!net.leads(B) && net.branches.contains("fragments out of reach"));
+    assert!(!net.leads(B) && net.branches.contains_key("fragments out of reach"));
     assert_eq!((net.names(B).len(), net.times(B, request)), (1, 0));
     net.restart(D);
     net.hint(D, true);
@@ -270,7 +271,7 @@ fn what_a_former_leader_told_of_is_not_proposed_again() {
         claim: Claim { since, upto },
         earlier: Vec::new(),
     };
-    net.receive(A, B, told);
+    net.hear(A, B, &told);
     assert_eq!(net.times(B, request), 1);
     net.run();
     let later = net.write(B);
@@ -303,7 +304,7 @@ fn a_leader_keeps_on_while_enough_members_answer() {
         net.fire(A, Timer::Retransmit);
         net.run();
     }
-    assert!(net.leads(A) && net.branches.contains("smaller code"));
+    assert!(net.leads(A) && net.branches.contains_key("smaller code"));
     assert_eq!(net.times(A, request), 1);
 }
 
@@ -322,7 +323,7 @@ fn accepts_of_two_codes_are_not_counted_together() {
     net.lose(|_, _, _| true);
     net.fire(A, Timer::Retransmit);
     net.fire(A, Timer::Retransmit);
-    assert!(net.branches.contains("smaller code"));
+    assert!(net.branches.contains_key("smaller code"));
     net.pass(A, C);
     net.pass(C, A);
     assert_eq!((codes(&net, A), codes(&net, C)), (vec![3, 2], vec![2]));
@@ -339,7 +340,7 @@ fn a_lost_fragment_is_reported_and_waited_for() {
     let (mut net, request) = chosen_by_four(|_| {});
     drop_attachment(&mut net, C);
     net.elect(B);
-    assert!(!net.leads(B) && net.branches.contains("fragments lost"));
+    assert!(!net.leads(B) && net.branches.contains_key("fragments lost"));
     net.restart(A);
     net.hint(A, true);
     net.elect(B);
@@ -357,7 +358,7 @@ fn a_lost_fragment_is_made_up_for_by_one_of_who_lost_its_promises() {
     net.lose(|_, _, _| true);
     net.hint(A, false);
     drop_attachment(&mut net, C);
-    net.restart_lost(A);
+    net.lose_promises(A);
     net.hint(A, true);
     net.elect(B);
     assert!(!net.leads(B) && !net.votes(A));
@@ -380,13 +381,13 @@ fn a_lost_fragment_that_is_promised_leaves_nothing_to_gather() {
     let (mut net, _) = chosen_by_four(|_| {});
     drop_attachment(&mut net, C);
     net.fire(B, Timer::Election);
-    while let Some((from, to, mut message)) = net.wire.pop_front() {
-        if let Message::Promise(part) = &mut message {
+    while let Some(mut packet) = net.wire.pop_front() {
+        if let Body::Message(Message::Promise(part)) = &mut packet.body {
             part.votes
                 .iter_mut()
                 .for_each(|vote| vote.fragments = vote.fragments.restored());
         }
-        net.receive(from, to, message);
+        net.receive(packet);
     }
     assert!(net.leads(B) && !net.gather(B) && net.nodes[B].gathers.len() == 1);
 }

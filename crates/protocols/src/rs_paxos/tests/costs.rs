@@ -5,7 +5,7 @@ use quorate_core::{Outcome, Slot};
 
 /// Messages by kind, and flushes by replica, since the counts were cleared.
 fn counts(net: &mut Net) -> (Vec<(&'static str, usize)>, Vec<usize>) {
-    let sent = std::mem::take(&mut net.sent).into_iter().collect();
+    let sent = std::mem::take(&mut net.watch.sent).into_iter().collect();
     let flushes = net
         .nodes
         .iter_mut()
@@ -112,7 +112,7 @@ fn who_waits_for_nothing_arms_nothing() {
     let mut net = Net::led_by(0, 3, &[]);
     for _ in 0..4 {
         for me in 0..3 {
-            while let Some(timer) = net.nodes[me].timers.first().copied() {
+            while let Some(timer) = net.nodes[me].timers.keys().next().copied() {
                 net.fire(me, timer);
                 net.run();
                 if timer == super::super::Timer::Patience {

@@ -1,8 +1,11 @@
 //! What hosts do for payloads, without their bytes: who has which fragment is what matters.
 
-use super::net::Net;
-use crate::rs_paxos::{Fragments, Record};
+use super::net::Watched;
+use crate::rs_paxos::{Fragments, Record, Replica};
 use quorate_core::{Carry, Entry, Record as _};
+use quorate_testkit::Cluster;
+
+type Net = Cluster<Replica, Watched>;
 
 /// Whoever attaches something has all of it, or exactly that.
 pub(super) fn check_sender<T: Carry>(said: &T, to: usize) {

@@ -6,6 +6,7 @@ use crate::registry::Protocol;
 use crate::rs_paxos::{Config, Fault, Message};
 use crate::shared::faults::Faults;
 use quorate_core::{Class, MILLIS, Outcome, Slot};
+use quorate_testkit::Packet;
 
 const A: usize = 0;
 const B: usize = 1;
@@ -56,7 +57,7 @@ fn a_grant_outlasts_the_lease_however_clocks_run() {
 #[test]
 fn reads_at_the_leader_ask_nobody() {
     let mut net = leased(|_| {});
-    net.sent.clear();
+    net.watch.sent.clear();
     let reads = [net.read(A), net.read(A)];
     let answered = reads.map(|read| net.outcome(A, read));
     assert_eq!(answered, [(); 2].map(|()| Some(Outcome::ReadAt(Slot(1)))));
@@ -77,7 +78,7 @@ fn a_leased_leader_is_believed_alone() {
 fn a_lease_that_is_used_is_renewed_and_no_other() {
     let mut net = leased(|_| {});
     net.now_ns += LEASE_NS * 3 / 4;
-    net.sent.clear();
+    net.watch.sent.clear();
     net.write(A);
     net.run();
     assert_eq!(net.count("read"), 0, "nobody reads");
@@ -85,7 +86,7 @@ fn a_lease_that_is_used_is_renewed_and_no_other() {
     net.run();
     assert_eq!(net.count("read"), 4, "two questions, two answers");
     net.now_ns += LEASE_NS / 2;
-    net.sent.clear();
+    net.watch.sent.clear();
     let read = net.read(A);
     assert_eq!(net.outcome(A, read), Some(Outcome::ReadAt(Slot(2))));
 }
@@ -193,14 +194,14 @@ fn late_answers(edit: fn(&mut Config)) -> Option<Outcome> {
     net.read(A);
     [B, C].into_iter().for_each(|to| net.pass(A, to));
     let late: Vec<_> = net.wire.drain(..).collect();
-    assert!(late.iter().all(|(.., message)| is_granted(message)));
+    assert!(late.iter().filter_map(Packet::message).all(is_granted));
     net.isolate(A);
     net.hint(A, false);
     net.now_ns += HOLD_NS;
     assert!(b_stands(&mut net));
     net.cut.clear();
-    let (from, to, answer) = late.into_iter().next().expect("B has answered");
-    net.receive(from, to, answer);
+    let answer = late.into_iter().next().expect("B has answered");
+    net.receive(answer);
     let stale = net.read(A);
     net.outcome(A, stale)
 }

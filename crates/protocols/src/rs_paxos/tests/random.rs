@@ -64,19 +64,19 @@ impl Walk {
             0 => self.rng.usize(0..self.net.wire.len()),
             _ => 0,
         };
-        let (from, to, message) = self.net.wire.remove(place).expect("it is on its way");
+        let packet = self.net.wire.remove(place).expect("it is on its way");
         match self.rng.u32(0..20) {
             0 => {}
             1 => {
-                self.net.wire.push_back((from, to, message.clone()));
-                self.net.receive(from, to, message);
+                self.net.wire.push_back(packet.clone());
+                self.net.receive(packet);
             }
-            _ => self.net.receive(from, to, message),
+            _ => self.net.receive(packet),
         }
     }
 
     fn fire(&mut self, me: usize) {
-        let timers: Vec<Timer> = self.net.nodes[me].timers.iter().copied().collect();
+        let timers: Vec<Timer> = self.net.nodes[me].timers.keys().copied().collect();
         let is_patience = |timer: &Timer| *timer == Timer::Patience;
         if let Some(timer) = self.rng.choice(timers).filter(|timer| !is_patience(timer)) {
             self.net.fire(me, timer);
@@ -162,7 +162,7 @@ impl Walk {
 }
 
 fn walk(net: impl Fn() -> Net, seeds: std::ops::Range<u64>, branches: &[&str]) {
-    let mut seen = BTreeSet::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
     let mut fragments = 0;
     for seed in seeds {
         let mut walk = Walk::new(net(), seed);
@@ -180,7 +180,7 @@ fn walk(net: impl Fn() -> Net, seeds: std::ops::Range<u64>, branches: &[&str]) {
             "seed {seed}: {lacking} of {}",
             walk.asked.len()
         );
-        seen.append(&mut walk.net.branches);
+        seen.extend(walk.net.branches.keys());
         fragments += walk.net.count("fragment");
     }
     assert!(fragments > 100, "{fragments}");

@@ -5,6 +5,7 @@ use crate::multi_paxos::MultiPaxos;
 use crate::registry::{Protocol, Sabotage};
 use crate::rs_paxos::{Accept, Ballot, Config, Message, Record, Timer};
 use quorate_core::{Outcome, Refusal, Slot};
+use quorate_testkit::Body;
 
 const A: usize = 0;
 const B: usize = 1;
@@ -63,7 +64,7 @@ fn half_a_promise_is_none() {
     net.lose(|from, _, message| {
         from == B && matches!(message, Message::Promise(part) if part.until != Some(Slot(2)))
     });
-    parts += net.wire.iter().filter(|(from, ..)| *from == B).count();
+    parts += net.wire.iter().filter(|packet| packet.from == B).count();
     assert_eq!(parts, 1, "the first of three parts arrives");
     net.run();
     assert!(!net.leads(C));
@@ -154,7 +155,7 @@ fn a_leader_claims_only_what_it_counted() {
         earlier,
     };
     net.cut.clear();
-    net.wire.push_back((A, C, message));
+    net.put(A, C, Body::Message(message));
     net.pass(A, C);
     assert_eq!(net.names(C).len(), 1, "x is not taken for chosen");
 }
@@ -177,7 +178,7 @@ fn a_new_leader_names_what_was_chosen_before_it() {
     net.hint(A, false);
     net.write(B);
     net.elect(B);
-    assert!(net.leads(B) && net.branches.contains("chosen by name"));
+    assert!(net.leads(B) && net.branches.contains_key("chosen by name"));
     assert_eq!(net.times(C, request), 1);
 }
 
@@ -204,7 +205,7 @@ fn no_ballot_is_led_twice() {
 #[should_panic(expected = "one value per slot and ballot (I1)")]
 fn a_ballot_that_was_not_written_is_led_twice() {
     let mut net = Net::new(3, &[]);
-    net.forget = Some(Record::is_candidacy);
+    net.watch.forget = Some(Record::is_candidacy);
     net.isolate(C);
     net.write(A);
     net.fire(A, Timer::Election);
@@ -230,7 +231,7 @@ fn a_ballot_that_was_not_written_is_led_twice() {
 /// led before, reaches C, and nobody hears of what comes of it. Then B reaches C.
 fn an_old_leader_reaches_who_promised_a_new_one(forget: Option<fn(&Record) -> bool>) -> Net {
     let mut net = Net::new(3, &[]);
-    net.forget = forget;
+    net.watch.forget = forget;
     net.write(A);
     net.elect(A);
     net.isolate(A);
@@ -308,14 +309,14 @@ fn an_entry_of_two_leaders(is_known: bool) -> Net {
 #[test]
 fn an_entry_of_two_leaders_takes_effect_once() {
     let net = an_entry_of_two_leaders(false);
-    assert!(net.branches.contains("double decision skipped"));
+    assert!(net.branches.contains_key("double decision skipped"));
 }
 
 /// The payloads of such an entry may be gone by then: nobody wants them for its second slot.
 #[test]
 fn an_entry_delivered_already_is_a_no_op_to_a_candidate() {
     let net = an_entry_of_two_leaders(true);
-    assert!(!net.branches.contains("double decision skipped"));
+    assert!(!net.branches.contains_key("double decision skipped"));
 }
 
 /// What a replica accepted beyond the end of the log of a leader that did not hear of it is not
@@ -387,7 +388,7 @@ fn a_leader_that_reaches_nobody_gives_up() {
     net.run();
     net.fire(A, Timer::Election);
     net.fire(A, Timer::Election);
-    assert!(!net.leads(A) && net.branches.contains("leader gave up"));
+    assert!(!net.leads(A) && net.branches.contains_key("leader gave up"));
 }
 
 #[test]
@@ -410,7 +411,7 @@ fn a_replica_that_lost_its_promises_votes_in_a_new_life() {
     let mut net = Net::led_by(A, 3, &[]);
     net.crash(C);
     net.cut.extend([(B, C), (C, B)]);
-    net.restart_lost(C);
+    net.lose_promises(C);
     let request = net.write(C);
     net.run();
     net.fire(C, Timer::Retransmit);
@@ -428,7 +429,7 @@ fn a_replica_that_lost_its_promises_votes_in_a_new_life() {
     net.cut.clear();
     net.hint(C, true);
     net.run();
-    assert!(net.votes(C) && net.branches.contains("rejoined"));
+    assert!(net.votes(C) && net.branches.contains_key("rejoined"));
     net.crash(B);
     let request = net.write(A);
     net.run();
@@ -450,15 +451,19 @@ fn a_promise_of_a_former_life_is_not_counted() {
     net.pass(B, C);
     net.pass(C, B);
     net.pass(B, C);
-    let late: Vec<_> = net.wire.drain(..).filter(|(from, ..)| *from == C).collect();
+    let late: Vec<_> = net
+        .wire
+        .drain(..)
+        .filter(|packet| packet.from == C)
+        .collect();
     assert_eq!(late.len(), 1);
     net.crash(C);
-    net.restart_lost(C);
+    net.lose_promises(C);
     net.pass(C, B);
     net.pass(C, A);
     net.wire.extend(late);
     net.run();
-    assert!(net.branches.contains("promise of a former life"));
+    assert!(net.branches.contains_key("promise of a former life"));
     assert!(!net.leads(B));
     net.fire(B, Timer::Retransmit);
     net.run();

@@ -40,7 +40,7 @@ fn what_is_forwarded_is_not_for_keeping() {
     let mut net = five(|_| {});
     net.write_bulk(B);
     let attached = |net: &Net| -> Vec<bool> {
-        let messages = net.wire.iter().map(|(.., message)| message);
+        let messages = net.messages().map(|(.., message)| message);
         let attached = messages.filter(|message| message.attachment().is_some());
         attached.map(Carry::is_to_keep).collect()
     };
@@ -73,7 +73,7 @@ fn what_may_be_under_way_is_not_sent_again() {
         (net.count("fragment"), net.times(A, request)),
         (5, 1),
         "{:?}",
-        net.sent
+        net.watch.sent
     );
     let request = net.write_bytes(A, Bytes::from(vec![8; 240_000]));
     net.lose(|_, to, _| to == D || to == E);
@@ -178,7 +178,7 @@ fn silence_shrinks_the_code() {
     let request = net.write_bulk(A);
     net.run();
     for _ in 0..7 {
-        if net.nodes[A].timers.contains(&Timer::Retransmit) {
+        if net.nodes[A].timers.contains_key(&Timer::Retransmit) {
             net.fire(A, Timer::Retransmit);
         }
         net.run();
@@ -204,11 +204,11 @@ fn silence_shrinks_the_code() {
 #[test]
 fn a_coded_write_costs_a_fragment_for_each() {
     let mut net = five(|_| {});
-    net.sent.clear();
+    net.watch.sent.clear();
     net.nodes.iter_mut().for_each(|node| node.flushes = 0);
     net.write_bulk(A);
     net.run();
-    let sent: Vec<_> = std::mem::take(&mut net.sent).into_iter().collect();
+    let sent: Vec<_> = std::mem::take(&mut net.watch.sent).into_iter().collect();
     assert_eq!(
         sent,
         [
@@ -249,7 +249,7 @@ fn multi_paxos_attaches_whole_payloads() {
 #[test]
 fn large_values_let_small_ones_pass() {
     let mut net = Net::coded(5, &[("spread_min", "10")]).led(A);
-    net.sent.clear();
+    net.watch.sent.clear();
     let large = net.write_bulk(A);
     let small = net.write(A);
     assert_eq!(net.count("accept"), 4, "of the small one");
@@ -295,7 +295,7 @@ fn silence_shrinks_the_code_of_a_large_value() {
     let request = net.write_bulk(A);
     net.run();
     for _ in 0..9 {
-        if net.nodes[A].timers.contains(&Timer::Retransmit) {
+        if net.nodes[A].timers.contains_key(&Timer::Retransmit) {
             net.fire(A, Timer::Retransmit);
         }
         net.run();
@@ -314,7 +314,7 @@ fn large_values_that_wait_share_an_entry() {
             ("spread_bytes", spread_bytes),
         ];
         let mut net = Net::coded(5, &params).led(A);
-        net.sent.clear();
+        net.watch.sent.clear();
         let requests = [(); 4].map(|()| net.write_bulk(A));
         net.run();
         assert!(requests.iter().all(|request| net.times(E, *request) == 1));
@@ -327,7 +327,7 @@ fn large_values_that_wait_share_an_entry() {
 #[test]
 fn what_may_be_on_its_way_to_the_leader_is_not_forwarded_again() {
     let mut net = Net::coded(5, &[]).led(A);
-    net.sent.clear();
+    net.watch.sent.clear();
     let request = net.write_bytes(C, Bytes::from(vec![7; 240_000]));
     let remind = |net: &mut Net, ns| {
         net.lose(|_, to, _| to == A);
