@@ -5,11 +5,10 @@
 //! sends them unasked. Whatever the protocol, decided slots travel only this way.
 
 use crate::api::{HostEvent, LogRead, Store};
+use crate::context::Context;
 use crate::decided::{Located, Lookup};
 use crate::fetch_pacing::FetchPacing;
-use crate::flaw::Flaw;
 use crate::frame::{Body, DECIDED_SLOTS_MAX};
-use crate::host::Host;
 use crate::log::Position;
 use crate::serve_pacing::ServePacing;
 use crate::timers::Timer;
@@ -284,18 +283,42 @@ impl Serving {
     }
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
-    /// Sends a peer decided slots from `from` on. Unasked answers are limited in rate.
-    pub(crate) fn serve(&mut self, now: Now, peer: ReplicaId, from: Slot, unasked: bool) {
-        let next = self.applied();
+/// Catching up slot by slot, and what that works on.
+pub(crate) struct CatchUpHandler<'a, M: Machine, A: Application> {
+    context: &'a mut Context<M, A>,
+    catch_up: &'a mut CatchUp,
+    /// A snapshot is being fetched: no slots are asked for meanwhile.
+    is_pulling: bool,
+}
+
+impl CatchUp {
+    /// Lends what catching up works on. While a snapshot is being fetched, no slots are asked for.
+    pub(crate) fn with<'a, M: Machine, A: Application>(
+        &'a mut self,
+        context: &'a mut Context<M, A>,
+        is_pulling: bool,
+    ) -> CatchUpHandler<'a, M, A> {
+        CatchUpHandler {
+            context,
+            catch_up: self,
+            is_pulling,
+        }
+    }
+}
+
+impl<M: Machine, A: Application> CatchUpHandler<'_, M, A> {
+    /// Sends a peer decided slots from `from` on. Unasked answers are limited in rate. Says whether the peer needs a
+    /// snapshot instead.
+    pub(crate) fn serve(&mut self, now: Now, peer: ReplicaId, from: Slot, unasked: bool) -> bool {
+        let next = self.context.applied();
         let Some(state) = self.catch_up.peer(peer) else {
-            return;
+            return false;
         };
         if state.serving.is_some() || from >= next {
-            return;
+            return false;
         }
         if state.on_its_way.covers(from, now.mono_ns) {
-            return;
+            return false;
         }
         if unasked {
             let again = state
@@ -304,23 +327,23 @@ impl<M: Machine, A: Application> Host<M, A> {
             if again && from <= state.informed_from
                 || !state.on_its_way.is_stuck(state.applied, now.mono_ns)
             {
-                return;
+                return false;
             }
             (state.informed_ns, state.informed_from) = (Some(now.mono_ns), from);
         }
-        if from < self.decided.first() {
-            return self.offer(now, peer, from);
+        if from < self.context.storage.decided.first() {
+            return true;
         }
         let serving = self.gather(from, next);
         if serving.slots.is_empty() {
-            return;
+            return false;
         }
         if serving.missing == 0 {
-            return self.answer(now, peer, &serving.into_body());
-        }
-        if let Some(state) = self.catch_up.peer(peer) {
+            self.answer(now, peer, &serving.into_body());
+        } else if let Some(state) = self.catch_up.peer(peer) {
             state.serving = Some(serving);
         }
+        false
     }
 
     /// Gives a peer an answer.
@@ -332,7 +355,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             let slots = (*from, Slot(from.0 + entries.len() as u64));
             state.on_its_way.sent(slots, bytes, now.mono_ns);
         }
-        self.post(Peers::One(peer), body);
+        self.context.post(Peers::One(peer), body);
     }
 
     /// Collects slots until the answer is full; what is not in memory is read from the log.
@@ -344,7 +367,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         let mut bytes = 0;
         for slot in (from.0..next.0).take(SLOTS_PER_ANSWER).map(Slot) {
-            let ready = match self.decided.lookup(slot) {
+            let ready = match self.context.storage.decided.lookup(slot) {
                 Lookup::Absent => break,
                 // Still on its way to the disk: the peer asks again.
                 Lookup::OnDisk(located) if !self.is_written(located.at) => break,
@@ -359,7 +382,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                 }
             };
             serving.slots.push(ready);
-            if bytes >= self.limits.catch_up_bytes_max {
+            if bytes >= self.context.limits.catch_up_bytes_max {
                 break;
             }
         }
@@ -367,13 +390,17 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn is_written(&self, at: Position) -> bool {
-        self.log.as_ref().is_some_and(|log| log.is_written(at))
+        self.context
+            .storage
+            .log
+            .as_ref()
+            .is_some_and(|log| log.is_written(at))
     }
 
     fn read_later(&mut self, located: Located) -> Ready {
         let token = self.catch_up.next_token;
         self.catch_up.next_token += 1;
-        self.want_read(LogRead {
+        self.context.effects.read(LogRead {
             token,
             store: Store::Log,
             at: located.at,
@@ -387,79 +414,52 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Asks a peer for decided slots, unless an answer is already awaited.
     pub(crate) fn fetch_from(&mut self, now: Now, peer: ReplicaId) {
-        if self.catch_up.fetching.is_some() || self.snapshots.is_pulling() {
+        if self.catch_up.fetching.is_some() || self.is_pulling {
             return;
         }
-        let from = self.applied();
+        let from = self.context.applied();
         self.catch_up.fetching = Some((peer, from));
-        let usual_ns = self.limits.catch_up_timeout_ns;
+        let usual_ns = self.context.limits.catch_up_timeout_ns;
         let wait_ns = self.catch_up.answers.ask(peer, from, now.mono_ns, usual_ns);
-        self.arm(Timer::FetchTimeout, now.mono_ns + wait_ns);
-        self.post(Peers::One(peer), &Body::Fetch { from });
+        self.context
+            .timers
+            .arm(Timer::FetchTimeout, now.mono_ns + wait_ns);
+        self.context.post(Peers::One(peer), &Body::Fetch { from });
     }
 
-    /// Decided slots came: applies those that continue the own log.
-    pub(crate) fn learn(
-        &mut self,
-        now: Now,
-        peer: ReplicaId,
-        from: Slot,
-        entries: Vec<Option<Entry>>,
-    ) {
-        let before = self.applied();
-        let told = from..Slot(from.0.saturating_add(entries.len().max(1) as u64));
-        let skipped = usize::from(self.limits.flaw == Some(Flaw::SkipsSlot));
-        for (index, entry) in entries.into_iter().skip(skipped).enumerate() {
-            let slot = Slot(from.0.saturating_add(index as u64));
-            self.mend(slot, entry.as_ref());
-            if slot == self.applied() {
-                if self.must_wait(entry.as_ref()) {
-                    break;
-                }
-                let located = match self.is_stalled() {
-                    true => self.leave_unwritten(slot),
-                    false => self.append_decided(slot, entry.as_ref()),
-                };
-                self.apply(now, slot, entry, located);
-            }
+    /// A peer has told what is decided in these slots, and so many of them were learned here.
+    pub(crate) fn learned(&mut self, now: Now, peer: ReplicaId, told: &Range<Slot>, slots: u64) {
+        if !self.catch_up.told(now, peer, told, slots > 0) {
+            return;
         }
-        self.read_repair_more(now);
-        let learned = self.applied().0 - before.0;
-        if learned > 0 {
-            self.count_caught_up(learned);
-            self.installed(now);
-            self.go_on_from_own_log(now);
-        }
-        if self.catch_up.told(now, peer, &told, learned > 0) {
-            self.disarm(Timer::FetchTimeout);
-            let (more_ns, usual_ns) = (self.catch_up.lag_more_ns, self.limits.lag_delay_ns);
-            self.catch_up.lag_more_ns = match learned {
-                0 => (2 * more_ns).max(usual_ns).min(LAG_MORE_NS_MAX),
-                _ => more_ns / 2,
-            };
-            // An answer that brought nothing is no reason to ask the same peer at once again.
-            self.catch_up.fruitless = (learned == 0).then_some(peer);
-            if learned > 0 {
-                self.fetch_if_behind(now, Some(peer));
-            }
+        self.context.timers.disarm(Timer::FetchTimeout);
+        let (more_ns, usual_ns) = (self.catch_up.lag_more_ns, self.context.limits.lag_delay_ns);
+        self.catch_up.lag_more_ns = match slots {
+            0 => (2 * more_ns).max(usual_ns).min(LAG_MORE_NS_MAX),
+            _ => more_ns / 2,
+        };
+        // An answer that brought nothing is no reason to ask the same peer at once again.
+        self.catch_up.fruitless = (slots == 0).then_some(peer);
+        if slots > 0 {
+            self.fetch_if_behind(now, Some(peer));
         }
     }
 
     /// A peer is ahead: look again in a moment whether this replica got there by itself.
     pub(crate) fn watch_lag(&mut self, now: Now) {
-        let next = self.applied();
-        if self.snapshots.is_pulling() {
+        let next = self.context.applied();
+        if self.is_pulling {
             return;
         }
-        if self.catch_up.ahead(next, None).is_some() && !self.is_armed(Timer::Lag) {
+        if self.catch_up.ahead(next, None).is_some() && !self.context.timers.is_armed(Timer::Lag) {
             self.catch_up.lag_seen_at = next;
-            let delay_ns = self.limits.lag_delay_ns + self.catch_up.lag_more_ns;
-            self.arm(Timer::Lag, now.mono_ns + delay_ns);
+            let delay_ns = self.context.limits.lag_delay_ns + self.catch_up.lag_more_ns;
+            self.context.timers.arm(Timer::Lag, now.mono_ns + delay_ns);
         }
     }
 
     pub(crate) fn look_for_lag(&mut self, now: Now) {
-        if self.applied() == self.catch_up.lag_seen_at {
+        if self.context.applied() == self.catch_up.lag_seen_at {
             self.fetch_if_behind(now, self.catch_up.fruitless);
         }
         self.watch_lag(now);
@@ -468,7 +468,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// The connection to a peer broke: what it was asked for is asked elsewhere.
     pub(crate) fn fetch_lost(&mut self, now: Now, peer: ReplicaId) {
         if self.catch_up.lost(peer) {
-            self.disarm(Timer::FetchTimeout);
+            self.context.timers.disarm(Timer::FetchTimeout);
             self.fetch_timed_out(now);
         }
     }
@@ -479,10 +479,13 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     pub(crate) fn fetch_if_behind(&mut self, now: Now, last: Option<ReplicaId>) {
-        let from = self.applied();
+        let from = self.context.applied();
         if let Some((peer, peer_applied)) = self.catch_up.ahead(from, last) {
-            if self.catch_up.fetching.is_none() && !self.snapshots.is_pulling() {
-                self.events.push(HostEvent::CatchUp { from, peer_applied });
+            if self.catch_up.fetching.is_none() && !self.is_pulling {
+                self.context
+                    .effects
+                    .events
+                    .push(HostEvent::CatchUp { from, peer_applied });
             }
             self.fetch_from(now, peer);
         }

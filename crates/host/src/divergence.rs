@@ -151,6 +151,19 @@ pub(crate) struct Divergence {
 }
 
 impl Divergence {
+    /// A peer's digest of something before a slot, and the own one if it is kept: the next turn looks into it if they
+    /// differ.
+    pub(crate) fn compare(
+        &mut self,
+        at: (DigestOf, Slot),
+        mine: Option<u64>,
+        (peer, theirs): (ReplicaId, u64),
+    ) {
+        if let Some(mine) = mine.filter(|mine| *mine != theirs) {
+            self.found(at, mine, (peer, theirs));
+        }
+    }
+
     /// A peer's digest differs from the own one.
     pub(crate) fn found(
         &mut self,

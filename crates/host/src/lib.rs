@@ -28,14 +28,19 @@
 //! then sleep until an input or next_wake(), unless tidy() said that there is more
 //! ```
 
+mod answering;
 mod api;
 mod apply;
 mod attachment_check;
 mod catch_up;
+mod compare;
+mod context;
 mod countdowns;
 mod decided;
 mod describe;
 mod divergence;
+mod effects;
+mod engine;
 pub mod epochs;
 mod export;
 mod fetch_pacing;
@@ -51,6 +56,7 @@ mod host;
 mod log;
 mod open;
 mod opened;
+mod outbox;
 mod payloads;
 mod read_repair;
 mod records;
@@ -64,7 +70,9 @@ mod sessions;
 mod snapshot;
 mod speculation;
 mod stall;
+mod storage;
 mod timers;
+mod transfer;
 mod version;
 
 pub use api::{

@@ -1,45 +1,67 @@
 //! Opening a host: from the newest snapshot that is whole, and the log behind it.
 
 use crate::api::{HostConfig, Start};
+use crate::apply::Applier;
 use crate::attachment_check::{self, LeftOut};
+use crate::context::append_lost;
+use crate::decided::DecidedLog;
+use crate::epochs::Record;
 use crate::fragments::{FragmentStore, FragmentsOpened};
-use crate::host::{Host, Parts, append_lost};
-use crate::log::{Identity, Kind, LogSource, LogWriter, Position, Scanned, scan};
+use crate::log::{Gap, Identity, Kind, LogSource, LogWriter, Position, Scanned, scan};
 use crate::opened::{OpenError, Opened};
+use crate::repair::Known;
 use crate::replay::{Replay, UNKNOWN};
+use crate::retained_records::RetainedRecords;
 use crate::rollback::{Noted, Rollback};
 use crate::snapshot::{self, Kept, Stored};
-use quorate_core::{Application, Boot, Durability, Machine, Now, Past, Slot};
-use std::collections::VecDeque;
+use quorate_core::{Application, Boot, Durability, Machine, Past, Slot};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-impl<M: Machine, A: Application> Host<M, A> {
-    /// Opens a host from what its snapshots and its log hold.
-    ///
-    /// # Errors
-    /// [`OpenError`] when the disk cannot be read, or the log is another replica's or newer than this
-    /// program. Damage is no error: what is lost is fetched from peers ([`Opened::missing`]), and a
-    /// replica that may have lost promises recovers before it votes ([`Opened::lost_promises`]).
-    pub fn open(
-        config: HostConfig<M::Config>,
-        start: Start,
-        log: &mut dyn LogSource,
-        app: A,
-        now: Now,
-    ) -> Result<(Self, Opened), OpenError> {
-        let replay = Replay::<M, A>::new(&config, app);
-        if config.seat.epoch.durability == Durability::Memory {
-            return Ok(open_diskless(replay, start, now));
-        }
-        let identity = Identity {
-            cluster: config.cluster,
-            replica: config.seat.me,
-            incarnation: config.incarnation,
-        };
-        if start != Start::Resume {
-            return Ok(open_first(replay, start, identity, now));
-        }
-        resume(replay, log, identity, now)
+/// What opening a host rebuilds.
+pub(crate) struct Parts<M: Machine, A: Application> {
+    /// What the machine starts from: at once, or, where it is intact and slots before it are missing,
+    /// when they are here.
+    pub(crate) past: Past<M>,
+    pub(crate) base: M::Base,
+    pub(crate) applier: Applier<A>,
+    pub(crate) decided: DecidedLog,
+    pub(crate) retained: RetainedRecords<M::Record>,
+    /// Own records about epochs, and where they are.
+    pub(crate) epochs: Vec<(Position, Record)>,
+    pub(crate) log: Option<LogWriter>,
+    pub(crate) fragments: Option<FragmentStore>,
+    /// Snapshots on the disk, ascending.
+    pub(crate) kept: VecDeque<Kept>,
+    /// Segments of the log whose first records are damaged.
+    pub(crate) ragged: BTreeSet<u64>,
+    /// Decided slots in the log, behind some that are missing.
+    pub(crate) ahead: BTreeMap<Slot, Known>,
+    /// How many slots are missing.
+    pub(crate) missing: u64,
+    /// How far promises went.
+    pub(crate) rollback: Rollback,
+}
+
+/// Reads what the snapshots and the log of a replica hold.
+pub(crate) fn read<M: Machine, A: Application>(
+    config: &HostConfig<M::Config>,
+    start: Start,
+    log: &mut dyn LogSource,
+    app: A,
+) -> Result<(Parts<M, A>, Opened), OpenError> {
+    let replay = Replay::<M, A>::new(config, app);
+    if config.seat.epoch.durability == Durability::Memory {
+        return Ok(open_diskless(replay, start));
     }
+    let identity = Identity {
+        cluster: config.cluster,
+        replica: config.seat.me,
+        incarnation: config.incarnation,
+    };
+    if start != Start::Resume {
+        return Ok(open_first(replay, start, identity));
+    }
+    resume(replay, log, identity)
 }
 
 /// The first record of a start says what it left out.
@@ -56,8 +78,7 @@ fn open_first<M: Machine, A: Application>(
     mut replay: Replay<'_, M, A>,
     begin: Start,
     identity: Identity,
-    now: Now,
-) -> (Host<M, A>, Opened) {
+) -> (Parts<M, A>, Opened) {
     let config = replay.config;
     let seat = &config.seat;
     let segment_bytes = config.limits.segment_bytes;
@@ -66,15 +87,14 @@ fn open_first<M: Machine, A: Application>(
     let opened = nothing_found(replay.applier.next());
     let past = past_without_log(&replay, begin);
     let bulk = FragmentStore::create(identity, config.limits.bulk_segment_bytes);
-    (start(replay, past, Some((log, bulk)), now), opened)
+    (start(replay, past, Some((log, bulk))), opened)
 }
 
 fn resume<M: Machine, A: Application>(
     mut replay: Replay<'_, M, A>,
     source: &mut dyn LogSource,
     identity: Identity,
-    now: Now,
-) -> Result<(Host<M, A>, Opened), OpenError> {
+) -> Result<(Parts<M, A>, Opened), OpenError> {
     let bulk_segment_bytes = replay.config.limits.bulk_segment_bytes;
     let (bulk, bulk_opened) = FragmentStore::open(source, identity, bulk_segment_bytes)?;
     let (snapshot, bad_snapshots) = begin_with_snapshot(&mut replay, source)?;
@@ -130,7 +150,7 @@ fn resume<M: Machine, A: Application>(
         lost_promises: replay.lacks_promises(),
         bulk: bulk_opened,
     };
-    Ok((go_on(replay, identity, &log, bulk, now), opened))
+    Ok((go_on(replay, identity, &log, bulk), opened))
 }
 
 /// Where writing goes on.
@@ -190,8 +210,7 @@ fn go_on<M: Machine, A: Application>(
     identity: Identity,
     after: &LogAfter<'_>,
     bulk: FragmentStore,
-    now: Now,
-) -> Host<M, A> {
+) -> Parts<M, A> {
     let config = replay.config;
     let seat = &config.seat;
     let (group, epoch) = (seat.group.0, seat.epoch.number);
@@ -225,19 +244,18 @@ fn go_on<M: Machine, A: Application>(
             records: std::mem::take(&mut replay.records),
         }
     };
-    let mut host = start(replay, past, Some((log, bulk)), now);
-    host.snapshots.note_gaps(&gaps);
-    host
+    let mut parts = start(replay, past, Some((log, bulk)));
+    parts.ragged = gaps.iter().flat_map(Gap::ragged).collect();
+    parts
 }
 
 fn open_diskless<M: Machine, A: Application>(
     replay: Replay<'_, M, A>,
     begin: Start,
-    now: Now,
-) -> (Host<M, A>, Opened) {
+) -> (Parts<M, A>, Opened) {
     let opened = nothing_found(replay.applier.next());
     let past = past_without_log(&replay, begin);
-    (start(replay, past, None, now), opened)
+    (start(replay, past, None), opened)
 }
 
 fn nothing_found(next: Slot) -> Opened {
@@ -274,12 +292,10 @@ fn start<M: Machine, A: Application>(
     replay: Replay<'_, M, A>,
     past: Past<M>,
     stores: Option<(LogWriter, FragmentStore)>,
-    now: Now,
-) -> Host<M, A> {
-    let (log, bulk) = stores.unzip();
+) -> Parts<M, A> {
+    let (log, fragments) = stores.unzip();
     let missing = replay.missing();
     let Replay {
-        config,
         applier,
         base,
         decided,
@@ -291,7 +307,7 @@ fn start<M: Machine, A: Application>(
         note,
         ..
     } = replay;
-    let parts = Parts {
+    Parts {
         past,
         base,
         applier,
@@ -299,11 +315,11 @@ fn start<M: Machine, A: Application>(
         retained,
         epochs,
         log,
-        bulk,
+        fragments,
         kept,
+        ragged: BTreeSet::new(),
         ahead,
         rollback: Rollback::new(noted, note),
         missing: missing.iter().map(|(from, to)| to.0 - from.0).sum(),
-    };
-    Host::assemble(config, parts, now)
+    }
 }

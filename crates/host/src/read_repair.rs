@@ -3,9 +3,10 @@
 //! be written.
 
 use crate::api::HostEvent;
+use crate::catch_up::CatchUp;
+use crate::context::Context;
 use crate::decided::Located;
 use crate::frame::Body;
-use crate::host::Host;
 use crate::log::Position;
 use crate::timers::Timer;
 use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Slot};
@@ -26,6 +27,12 @@ pub(crate) struct ReadRepair {
 }
 
 impl ReadRepair {
+    /// A decided slot is applied and cannot be written; says where it is.
+    pub(crate) fn leave_unwritten(&mut self, slot: Slot) -> Located {
+        self.unwritten.insert(slot);
+        Located::UNWRITTEN
+    }
+
     fn first(&self) -> Option<Slot> {
         let firsts = [self.damaged.first(), self.unwritten.first()];
         firsts.into_iter().flatten().min().copied()
@@ -37,28 +44,47 @@ impl ReadRepair {
     }
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
+/// What read repair works on, beside its own state.
+pub(crate) struct ReadRepairHandler<'a, M: Machine, A: Application> {
+    context: &'a mut Context<M, A>,
+    read_repair: &'a mut ReadRepair,
+    catch_up: &'a CatchUp,
+}
+
+impl ReadRepair {
+    /// Lends what read repair works on.
+    pub(crate) fn with<'a, M: Machine, A: Application>(
+        &'a mut self,
+        context: &'a mut Context<M, A>,
+        catch_up: &'a CatchUp,
+    ) -> ReadRepairHandler<'a, M, A> {
+        ReadRepairHandler {
+            context,
+            read_repair: self,
+            catch_up,
+        }
+    }
+}
+
+impl<M: Machine, A: Application> ReadRepairHandler<'_, M, A> {
     /// The entry of a decided slot cannot be read; says whether that is news.
     pub(crate) fn found_damage(&mut self, now: Now, slot: Slot, at: Position, why: String) -> bool {
         let is_new = self.read_repair.damaged.insert(slot);
         if is_new {
-            self.events.push(HostEvent::Damaged { at, slot, why });
+            self.context
+                .effects
+                .events
+                .push(HostEvent::Damaged { at, slot, why });
         }
-        if !self.is_armed(Timer::ReadRepair) {
-            self.read_repair_next(now);
+        if !self.context.timers.is_armed(Timer::ReadRepair) {
+            self.ask_next(now);
         }
         is_new
     }
 
-    /// A decided slot is applied and cannot be written; says where it is.
-    pub(crate) fn leave_unwritten(&mut self, slot: Slot) -> Option<Located> {
-        self.read_repair.unwritten.insert(slot);
-        Some(Located::UNWRITTEN)
-    }
-
     /// Asks the next peer for the first slot that is to be appended again.
-    pub(crate) fn read_repair_next(&mut self, now: Now) {
-        let released = self.decided.first();
+    pub(crate) fn ask_next(&mut self, now: Now) {
+        let released = self.context.storage.decided.first();
         for slots in [
             &mut self.read_repair.damaged,
             &mut self.read_repair.unwritten,
@@ -71,27 +97,30 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.read_repair.asked = None;
             return;
         };
-        if self.is_stalled() {
+        if self.context.storage.is_stalled {
             return;
         }
         self.read_repair.asked = Some((peer, slot));
-        self.arm(Timer::ReadRepair, now.mono_ns + ASK_AGAIN_NS);
-        self.post(Peers::One(peer), &Body::Fetch { from: slot });
+        self.context
+            .timers
+            .arm(Timer::ReadRepair, now.mono_ns + ASK_AGAIN_NS);
+        self.context
+            .post(Peers::One(peer), &Body::Fetch { from: slot });
     }
 
     /// Asks for more at once if what was asked for last has come.
-    pub(crate) fn read_repair_more(&mut self, now: Now) {
+    pub(crate) fn ask_for_more(&mut self, now: Now) {
         let first = self.read_repair.first();
         if let Some((_, slot)) = self.read_repair.asked
             && first.is_none_or(|first| first > slot)
         {
-            self.read_repair_next(now);
+            self.ask_next(now);
         }
     }
 
     /// A decided slot came from a peer: if it is to be appended again, it is.
     pub(crate) fn mend(&mut self, slot: Slot, entry: Option<&Entry>) {
-        if self.is_stalled() {
+        if self.context.storage.is_stalled {
             return;
         }
         let was_damaged = self.read_repair.damaged.remove(&slot);
@@ -99,13 +128,13 @@ impl<M: Machine, A: Application> Host<M, A> {
         if !was_damaged && !was_unwritten {
             return;
         }
-        if let Some(located) = self.append_decided(slot, entry) {
-            self.decided.relocate(slot, located);
+        if let Some(located) = self.context.storage.append_decided(slot, entry) {
+            self.context.storage.decided.relocate(slot, located);
         }
         if was_damaged {
-            self.events.push(HostEvent::Mended { slot });
+            self.context.effects.events.push(HostEvent::Mended { slot });
         }
-        if let Some(log) = self.log.as_mut().filter(|_| was_unwritten) {
+        if let Some(log) = self.context.storage.log.as_mut().filter(|_| was_unwritten) {
             log.want_sync();
             self.read_repair.written = log.tail();
         }

@@ -1,13 +1,9 @@
 //! The host's own records in the log, and how they and the machine's are appended.
 
 use crate::apply::Applier;
-use crate::decided::Located;
-use crate::host::Host;
 use crate::log::{Kind, Position, RECORD_HEADER_BYTES, decode_record};
 use bytes::Bytes;
-use quorate_core::{
-    Application, Decoder, Encoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError, Written,
-};
+use quorate_core::{Application, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 /// The body of a [`Kind::Decided`] record: the entry's bytes are in an earlier record.
 #[derive(Debug)]
@@ -86,49 +82,5 @@ impl<A: Application> Applier<A> {
         let epoch = epoch.ok_or("it is of an epoch that nobody remembers")?;
         let entry = self.catalogue().entry_of(&epoch.protocol, record);
         entry.map_err(|e| e.to_string())
-    }
-}
-
-impl<M: Machine, A: Application> Host<M, A> {
-    /// Appends a machine's record; an entry it carries can be read from there later.
-    pub(crate) fn append_record(&mut self, mut record: M::Record, sync: bool) {
-        self.keep_attached(&mut record);
-        let next = self.decided.next();
-        let Some(log) = &mut self.log else {
-            // Kept for the entry only: who waits for its commands is answered when it is decided.
-            if record.entry().is_some() {
-                self.retained.appended(record, Located::NOOP, next);
-            }
-            return;
-        };
-        if record.scalar().is_some() || record.slot().is_none() && record.entry().is_none() {
-            log.count();
-        }
-        let mut body = Encoder::new();
-        record.write(&mut body);
-        let (at, len) = log.append(Kind::Machine, body, sync);
-        self.retained.appended(record, Located { at, len }, next);
-    }
-
-    /// Notes a decision; says where the entry is, in a log. Its bytes are not written again if they
-    /// are there.
-    pub(crate) fn append_decided(&mut self, slot: Slot, entry: Option<&Entry>) -> Option<Located> {
-        let log = self.log.as_mut()?;
-        let place = entry.and_then(|entry| self.retained.entry_place(entry.id));
-        let mut body = Encoder::new();
-        match (entry, place) {
-            (Some(entry), None) => {
-                let entry = entry.clone();
-                Learned { slot, entry }.encode(&mut body);
-                let (at, len) = log.append(Kind::Learned, body, false);
-                Some(Located { at, len })
-            }
-            (entry, place) => {
-                let entry = entry.map(|entry| entry.id);
-                Decided { slot, entry }.encode(&mut body);
-                log.append(Kind::Decided, body, false);
-                Some(place.unwrap_or(Located::NOOP))
-            }
-        }
     }
 }

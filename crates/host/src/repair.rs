@@ -4,12 +4,11 @@
 //! after it are in the own log: they wait here until they can be applied. A machine that has lost
 //! no promise starts only then, for it is told of everything decided that it had been told before.
 
-use crate::api::HostEvent;
+use crate::context::Context;
 use crate::decided::Located;
-use crate::host::Host;
 use crate::log::Position;
 use crate::retained_records::RetainedRecords;
-use quorate_core::{Application, Base, Entry, Machine, Now, Past, Record, Slot};
+use quorate_core::{Application, Base, Entry, Machine, Past, Record, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A decided slot behind missing ones.
@@ -29,6 +28,12 @@ struct Asleep<M: Machine> {
     records: Vec<M::Record>,
     /// It starts at this slot.
     until: Slot,
+}
+
+/// A machine that waited and is to be started now.
+pub(crate) struct Woken<M: Machine> {
+    pub(crate) config: M::Config,
+    pub(crate) past: Past<M>,
 }
 
 /// What is being repaired.
@@ -68,6 +73,45 @@ impl<M: Machine> Repair<M> {
         self.asleep.is_some() || !self.ahead.is_empty()
     }
 
+    /// Takes the slot that is applied next, if it waits here.
+    pub(crate) fn take_next(&mut self, next: Slot) -> Option<Known> {
+        self.ahead.remove(&next)
+    }
+
+    /// Every slot before this one is applied.
+    pub(crate) fn forget_before(&mut self, next: Slot) {
+        self.ahead = self.ahead.split_off(&next);
+    }
+
+    /// Says how many slots came from peers, once, when nothing is missing any more.
+    pub(crate) fn take_missing(&mut self) -> Option<u64> {
+        if self.is_under_way() || self.missing == 0 {
+            return None;
+        }
+        Some(std::mem::take(&mut self.missing))
+    }
+
+    /// Wakes the machine that waits, if it need not any more.
+    pub(crate) fn wake<A: Application>(&mut self, context: &mut Context<M, A>) -> Option<Woken<M>> {
+        let next = context.applied();
+        let is_waiting = context.rollback.is_waiting();
+        let is_due = |asleep: &mut Asleep<M>| asleep.until <= next && !is_waiting;
+        let Asleep {
+            config,
+            mut records,
+            ..
+        } = self.asleep.take_if(is_due)?;
+        let (base, retained) = (context.base.clone(), &mut context.storage.retained);
+        retained.installed(next, &base);
+        still_needed(&mut records, next, &base, retained);
+        let past = Past::Intact {
+            next,
+            base,
+            records,
+        };
+        Some(Woken { config, past })
+    }
+
     /// Where the log begins to tell of slots from this one on that wait here.
     pub(crate) fn first_noted(&self, slot: Slot) -> Option<Position> {
         self.ahead.range(slot..).map(|(_, known)| known.noted).min()
@@ -91,55 +135,4 @@ pub(crate) fn still_needed<R: Record>(
         (None, Some(entry)) => retained.entry(entry.id).is_some() && !base.contains(entry.id),
         (None, None) => true,
     });
-}
-
-impl<M: Machine, A: Application> Host<M, A> {
-    /// Whether this replica orders commands: it has all it needs of its past.
-    #[must_use]
-    pub fn is_serving(&self) -> bool {
-        self.machine.as_ref().is_some_and(M::is_serving)
-    }
-
-    /// Applies what the own log holds behind what was missing, and starts the machine once nothing
-    /// is missing any more.
-    pub(crate) fn go_on_from_own_log(&mut self, now: Now) {
-        if !self.repair.is_under_way() {
-            return;
-        }
-        let before = self.applied();
-        while let Some(known) = self.repair.ahead.remove(&self.applied()) {
-            self.apply(now, self.applied(), known.entry, Some(known.located));
-        }
-        let next = self.applied();
-        self.repair.ahead = self.repair.ahead.split_off(&next);
-        if next > before {
-            self.installed(now);
-        }
-        let is_due = |asleep: &mut Asleep<M>| asleep.until <= next && !self.rollback.is_waiting();
-        if let Some(asleep) = self.repair.asleep.take_if(is_due) {
-            self.wake(now, asleep);
-        }
-        if !self.repair.is_under_way() && self.repair.missing > 0 {
-            let slots = std::mem::take(&mut self.repair.missing);
-            self.events.push(HostEvent::Repaired { next, slots });
-        }
-    }
-
-    fn wake(&mut self, now: Now, asleep: Asleep<M>) {
-        let Asleep {
-            config,
-            mut records,
-            ..
-        } = asleep;
-        let next = self.applied();
-        self.retained.installed(next, &self.base);
-        still_needed(&mut records, next, &self.base, &self.retained);
-        let past = Past::Intact {
-            next,
-            base: self.base.clone(),
-            records,
-        };
-        self.start_machine(&config, past, now);
-        self.tell_links(now);
-    }
 }

@@ -112,6 +112,8 @@ pub(crate) struct Requests<Q> {
     /// Reads whose slot is known, by that slot.
     located: BTreeMap<Slot, Vec<Read<Q>>>,
     located_count: usize,
+    /// The machine gets nothing for now: too few members can be reached.
+    holds_back: bool,
 }
 
 impl<Q> Requests<Q> {
@@ -133,6 +135,7 @@ impl<Q> Requests<Q> {
             peer_reads: BTreeMap::new(),
             located: BTreeMap::new(),
             located_count: 0,
+            holds_back: false,
         }
     }
 
@@ -319,6 +322,16 @@ impl<Q> Requests<Q> {
         held.append(&mut self.queue);
         self.queue = held;
         taken
+    }
+
+    /// Whether the machine gets nothing for now.
+    pub(crate) fn hold_back(&mut self, holds_back: bool) {
+        self.holds_back = holds_back;
+    }
+
+    /// Whether the machine is to be given what waits for it.
+    pub(crate) fn may_be_taken(&self) -> bool {
+        self.has_queued() && !self.holds_back
     }
 
     /// Whether the machine should be offered commands.

@@ -7,13 +7,14 @@
 //! an epoch when it has the state before that durably.
 
 use crate::api::HostEvent;
+use crate::context::Context;
 use crate::epochs::Order;
 use crate::frame::Body;
-use crate::host::Host;
+use crate::requests::Requests;
 use crate::timers::Timer;
 use crate::version::STALL_VERSION;
 use quorate_core::{
-    Application, Class, Entry, Input, Machine, Now, Peers, ReplicaId, RequestId, Slot,
+    Application, Class, Command, Entry, Input, Machine, Now, Peers, ReplicaId, RequestId, Slot,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,8 @@ const ASK_AGAIN_NS: u64 = 200_000_000;
 /// What waits while the log cannot be written.
 #[derive(Debug)]
 pub(crate) struct Stall<M: Machine> {
+    /// Questions so far where reads may be answered, to tell their answers apart.
+    questions: u64,
     /// What the machine is to be told of: what it asked the host for, and which links are up.
     inputs: Vec<Input<M>>,
     links: BTreeMap<ReplicaId, bool>,
@@ -38,8 +41,10 @@ pub(crate) struct Stall<M: Machine> {
 }
 
 impl<M: Machine> Stall<M> {
-    fn new() -> Stall<M> {
+    /// Nothing waits: the log can be written.
+    pub(crate) fn new() -> Stall<M> {
         Stall {
+            questions: 0,
             inputs: Vec::new(),
             links: BTreeMap::new(),
             withdrawn: BTreeSet::new(),
@@ -70,127 +75,140 @@ impl<M: Machine> Stall<M> {
     }
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
-    /// Whether the machine is suspended and nothing that is decided is written.
-    #[must_use]
-    pub fn is_stalled(&self) -> bool {
-        self.stall.is_some()
-    }
+/// What the machine gets once the log can be written again.
+pub(crate) struct Resumed<M: Machine> {
+    pub(crate) inputs: Vec<Input<M>>,
+    /// Timers of the machine that came due meanwhile, to be armed anew behind those inputs.
+    pub(crate) timers: Vec<M::Timer>,
+}
 
-    /// The log cannot be written, and too much waits for it: from now on this replica reads and learns, and promises
-    /// nothing.
-    pub fn stall(&mut self) {
-        if self.stall.is_none() && self.log.is_some() {
-            self.stall = Some(Stall::new());
+/// What a stalled replica works on, beside what waits.
+pub(crate) struct StallHandler<'a, M: Machine, A: Application> {
+    context: &'a mut Context<M, A>,
+    stall: &'a mut Stall<M>,
+    requests: &'a mut Requests<A::Query>,
+}
+
+impl<M: Machine> Stall<M> {
+    /// Lends what a stalled replica works on.
+    pub(crate) fn with<'a, A: Application>(
+        &'a mut self,
+        context: &'a mut Context<M, A>,
+        requests: &'a mut Requests<A::Query>,
+    ) -> StallHandler<'a, M, A> {
+        StallHandler {
+            context,
+            stall: self,
+            requests,
         }
     }
+}
 
-    /// The log can be written again.
-    pub fn resume(&mut self, now: Now) {
-        let Some(stall) = self.stall.take() else {
-            return;
-        };
-        self.disarm(Timer::Mark);
+impl<M: Machine, A: Application> StallHandler<'_, M, A> {
+    /// The log cannot be written, and too much waits for it: from now on this replica reads and learns, and promises
+    /// nothing.
+    pub(crate) fn begin(&mut self) {
+        self.context.storage.is_stalled |= self.context.storage.log.is_some();
+    }
+
+    /// The log can be written again. Returns what the machine missed, if it was suspended.
+    pub(crate) fn end(&mut self) -> Option<Resumed<M>> {
+        if !std::mem::take(&mut self.context.storage.is_stalled) {
+            return None;
+        }
+        let stall = std::mem::replace(self.stall, Stall::new());
+        self.stall.questions = stall.questions;
+        self.context.timers.disarm(Timer::Mark);
         let asked = stall.asked.into_iter().flat_map(|(_, reads)| reads);
         self.requests
             .read_again(stall.reads.into_iter().chain(asked));
-        self.installed(now);
+        let (next, base) = (self.context.applied(), self.context.base.clone());
+        let mut inputs = vec![Input::Installed { next, base }];
         if !stall.withdrawn.is_empty() {
-            self.step(now, Input::Withdraw(stall.withdrawn));
+            inputs.push(Input::Withdraw(stall.withdrawn));
         }
-        for (peer, up) in stall.links {
-            self.step(now, Input::Link { peer, up });
-        }
-        for input in stall.inputs {
-            self.step(now, input);
-        }
-        for timer in stall.timers {
-            self.arm(Timer::Machine(timer), now.mono_ns);
-        }
-        self.read_repair_next(now);
-    }
-
-    /// Whether an entry that was learned has to wait until the log can be written.
-    pub(crate) fn must_wait(&self, entry: Option<&Entry>) -> bool {
-        let seals = |entry: &Entry| {
-            let mut commands = entry.commands().flatten();
-            commands.any(|command| command.class == Class::Order && Order::may_seal(&command.body))
-        };
-        self.is_stalled() && entry.is_some_and(|entry| entry.is_order() && seals(entry))
+        let links = stall.links.into_iter();
+        inputs.extend(links.map(|(peer, up)| Input::Link { peer, up }));
+        inputs.extend(stall.inputs);
+        let timers = stall.timers;
+        Some(Resumed { inputs, timers })
     }
 
     /// Asks a member on behalf of all reads that wait, one question at a time.
     pub(crate) fn ask_for_mark(&mut self, now: Now) {
         let queued = self.requests.take_queued_reads();
-        let Some(stall) = &mut self.stall else { return };
-        stall.reads.extend(queued);
-        if stall.asked.is_some() || stall.reads.is_empty() {
+        self.stall.reads.extend(queued);
+        if self.stall.asked.is_some() || self.stall.reads.is_empty() {
             return;
         }
-        if let Some(number) = self.ask_next_member()
-            && let Some(stall) = &mut self.stall
-        {
-            stall.asked = Some((number, std::mem::take(&mut stall.reads)));
+        if let Some(number) = self.ask_next_member() {
+            self.stall.asked = Some((number, std::mem::take(&mut self.stall.reads)));
         }
-        self.arm(Timer::Mark, now.mono_ns + ASK_AGAIN_NS);
+        self.context
+            .timers
+            .arm(Timer::Mark, now.mono_ns + ASK_AGAIN_NS);
     }
 
-    /// Has a member know that this replica is stalled: its own machine cannot order that the group is told.
-    pub fn tell_stalled(&mut self) {
-        self.ask_next_member();
-    }
-
-    /// Asks the member after the one that was asked last where reads may be answered. Returns the number of the question,
-    /// or `None` if there is no member to ask.
-    fn ask_next_member(&mut self) -> Option<u64> {
-        let stall = self.stall.as_mut()?;
-        let members = self.applier.newest().members.iter().map(|member| member.id);
-        let is_asked = |id: &ReplicaId| self.peer_versions.up_in(*id) >= Some(STALL_VERSION);
+    /// Asks the member after the one that was asked last where reads may be answered, by which that member knows that
+    /// this replica is stalled. Returns the number of the question, or `None` if there is no member to ask.
+    pub(crate) fn ask_next_member(&mut self) -> Option<u64> {
+        if !self.context.storage.is_stalled {
+            return None;
+        }
+        let members = self
+            .context
+            .applier
+            .newest()
+            .members
+            .iter()
+            .map(|member| member.id);
+        let is_asked =
+            |id: &ReplicaId| self.context.peer_versions.up_in(*id) >= Some(STALL_VERSION);
         let members: Vec<ReplicaId> = members.filter(is_asked).collect();
-        let mut later = members.iter().filter(|id| Some(**id) > stall.last);
+        let mut later = members.iter().filter(|id| Some(**id) > self.stall.last);
         let to = later.next().or(members.first()).copied()?;
-        stall.last = Some(to);
-        self.questions += 1;
-        let number = self.questions;
-        self.post(Peers::One(to), &Body::WantMark { number });
+        self.stall.last = Some(to);
+        self.stall.questions += 1;
+        let number = self.stall.questions;
+        self.context
+            .post(Peers::One(to), &Body::WantMark { number });
         Some(number)
     }
 
     /// The member that was asked has not answered in time, or there was none.
     pub(crate) fn ask_for_mark_again(&mut self, now: Now) {
-        if let Some(stall) = &mut self.stall {
-            let asked = stall.asked.take();
-            stall
-                .reads
-                .extend(asked.into_iter().flat_map(|(_, reads)| reads));
-        }
+        let asked = self.stall.asked.take();
+        let reads = asked.into_iter().flat_map(|(_, reads)| reads);
+        self.stall.reads.extend(reads);
         self.ask_for_mark(now);
     }
 
     /// A peer that cannot write its log asks where it may answer reads: the machine finds out, as for an own read.
     pub(crate) fn wants_mark(&mut self, peer: ReplicaId, number: u64) {
-        self.events.push(HostEvent::Stalled(peer));
-        let has_room = self.requests.count() < self.limits.requests_max;
-        if has_room && !self.is_stalled() && self.is_member() {
+        self.context.effects.events.push(HostEvent::Stalled(peer));
+        let has_room = self.requests.count() < self.context.limits.requests_max;
+        if has_room && !self.context.storage.is_stalled && self.context.is_member() {
             self.requests.read_for(peer, number);
         }
     }
 
-    /// Reads may be answered once every slot before this one is applied.
-    pub(crate) fn mark_came(&mut self, now: Now, peer: ReplicaId, number: u64, slot: Slot) {
+    /// Reads may be answered once every slot before this one is applied. Says whether a question is answered by that.
+    pub(crate) fn mark_came(&mut self, number: u64, slot: Slot) -> bool {
         let is_it = |(asked, _): &mut (u64, Vec<RequestId>)| *asked == number;
-        let answered = self
-            .stall
-            .as_mut()
-            .and_then(|stall| stall.asked.take_if(is_it));
-        let Some((_, reads)) = answered else { return };
+        let Some((_, reads)) = self.stall.asked.take_if(is_it) else {
+            return false;
+        };
         for id in reads {
             self.requests.locate(id, slot);
         }
-        self.answer_reads(now);
-        if slot > self.applied() {
-            self.fetch_from(now, peer);
-        }
-        self.ask_for_mark(now);
+        true
     }
+}
+
+/// Whether an entry that was learned ends the epoch, perhaps: while the log cannot be written, it has to wait.
+pub(crate) fn may_seal(entry: &Entry) -> bool {
+    let mut commands = entry.commands().flatten();
+    let is_seal =
+        |command: Command| command.class == Class::Order && Order::may_seal(&command.body);
+    entry.is_order() && commands.any(is_seal)
 }

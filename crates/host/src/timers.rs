@@ -1,7 +1,13 @@
 //! The timers of one host: few, so a sorted map is enough.
 
-use quorate_core::Due;
+use quorate_core::{Due, Now};
 use std::collections::BTreeMap;
+
+/// How long after the last news peers are told how far this replica is, the first time, in ns; each
+/// further time takes four times as long.
+const BEAT_NS: u64 = 200_000_000;
+/// How often peers are told that, before a quiet replica falls silent.
+const BEATS: u32 = 3;
 
 /// How long until a timer is due, in ns. The driver gave the seed, so that a run repeats from its seed.
 pub(crate) fn draw(jitter_seed: &mut u64, due: &Due) -> u64 {
@@ -59,18 +65,48 @@ pub(crate) enum Timer<T> {
 #[derive(Clone, Debug)]
 pub(crate) struct Timers<T> {
     due: BTreeMap<Timer<T>, u64>,
+    /// Draws the jitter of timers.
+    jitter_seed: u64,
+    /// Beats since the last news.
+    beats: u32,
 }
 
 impl<T: Copy + Ord> Timers<T> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(jitter_seed: u64) -> Self {
         Timers {
             due: BTreeMap::new(),
+            jitter_seed,
+            beats: 0,
         }
     }
 
     /// Arms or moves a timer.
     pub(crate) fn arm(&mut self, timer: Timer<T>, at_ns: u64) {
         self.due.insert(timer, at_ns);
+    }
+
+    /// Arms or moves a timer of the machine.
+    pub(crate) fn arm_machine(&mut self, now: Now, timer: T, due: &Due) {
+        let at_ns = now.mono_ns.saturating_add(draw(&mut self.jitter_seed, due));
+        self.arm(Timer::Machine(timer), at_ns);
+    }
+
+    /// There is news: peers are told how far this replica is a few times, ever more rarely; then it is silent. A peer
+    /// whose last messages were lost learns that it misses something.
+    pub(crate) fn begin_beats(&mut self, now: Now) {
+        self.arm_beat(now, 0);
+    }
+
+    /// A beat was sent: the next one is later.
+    pub(crate) fn next_beat(&mut self, now: Now) {
+        self.arm_beat(now, self.beats + 1);
+    }
+
+    fn arm_beat(&mut self, now: Now, beats: u32) {
+        self.beats = beats;
+        if beats < BEATS {
+            self.arm(Timer::Beat, now.mono_ns + (BEAT_NS << (2 * beats)));
+        }
     }
 
     pub(crate) fn disarm(&mut self, timer: Timer<T>) {

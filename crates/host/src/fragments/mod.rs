@@ -41,7 +41,6 @@
 //!   body of a move is behind any more: what made its payloads dead, or holds them instead, is durable
 //!   before the bytes are gone. None is while a body has still to be written to it.
 
-mod drive;
 mod format;
 #[cfg(test)]
 pub(crate) mod fuzz;

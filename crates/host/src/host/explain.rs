@@ -9,36 +9,41 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// present time of its monotonic clock.
     #[must_use]
     pub fn explain(&self, mono_ns: u64) -> String {
-        let mut text = format!("slot {}, {}", self.applied(), self.requests.describe());
-        if self.durable < self.appended {
+        let mut text = format!(
+            "slot {}, {}",
+            self.context.applied(),
+            self.requests.describe()
+        );
+        let (appended, flushing, durable) = self.outbox.progress();
+        if durable < appended {
             let _ = write!(
                 text,
                 "; records appended to {}, being flushed to {}, durable to {}",
-                self.appended.0, self.flushing.0, self.durable.0
+                appended.0, flushing.0, durable.0
             );
         }
-        if !self.gated.is_empty() {
-            let _ = write!(text, "; {} messages wait for records", self.gated.len());
+        if self.outbox.gated() > 0 {
+            let _ = write!(text, "; {} messages wait for records", self.outbox.gated());
         }
-        if self.silent {
+        if self.outbox.is_silent() {
             text.push_str("; silent until its first flush");
         }
-        if let Some(peer) = self.catch_up.fetching() {
+        if let Some(peer) = self.transfer.catch_up.fetching() {
             let _ = write!(text, "; catches up from replica {peer}");
         }
-        if self.snapshots.is_pulling() {
+        if self.transfer.snapshots.is_pulling() {
             text.push_str("; fetches a snapshot");
         }
-        for (timer, due_ns) in self.timers.armed() {
+        for (timer, due_ns) in self.context.timers.armed() {
             let in_us = due_ns.saturating_sub(mono_ns) / 1_000;
             let _ = write!(text, "; {timer:?} in {in_us} us");
         }
-        if self.rollback.is_waiting() {
+        if self.context.rollback.is_waiting() {
             text.push_str("; waits for peers to say what they remember of it");
-        } else if self.repair.is_under_way() {
+        } else if self.transfer.repair.is_under_way() {
             text.push_str("; lacks slots that damage has taken");
         }
-        let machine = self.machine.as_ref().map(M::explain);
+        let machine = self.engine.machine().map(M::explain);
         if let Some(machine) = machine.filter(|machine| !machine.is_empty()) {
             let _ = write!(text, "; machine: {machine}");
         }

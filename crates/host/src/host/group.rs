@@ -2,6 +2,7 @@
 //! how a replica that is no member offers to become one.
 
 use super::Host;
+use super::reconfigure::standing;
 use crate::epochs::precheck::{self, Limits, Refused, Seen, View};
 use crate::epochs::{Note, Reconfigure, Succession};
 use crate::frame::Body;
@@ -13,10 +14,10 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// and of the one before, and whoever has an address.
     #[must_use]
     pub fn acquaintances(&self) -> Vec<ReplicaId> {
-        let addressed = self.epochs().addresses.keys().copied();
-        let peers = self.transition.peers().iter().copied();
+        let addressed = self.context.epochs().addresses.keys().copied();
+        let peers = self.context.membership.peers.iter().copied();
         let mut all: Vec<ReplicaId> = peers.chain(addressed).collect();
-        all.retain(|id| *id != self.seat.me);
+        all.retain(|id| *id != self.context.seat.me);
         all.sort_unstable();
         all.dedup();
         all
@@ -26,44 +27,44 @@ impl<M: Machine, A: Application> Host<M, A> {
     #[must_use]
     pub fn is_open(&self) -> bool {
         let succession = self.transition.succession();
-        succession.is_some_and(|succession| succession.is_open(&self.standing()))
+        succession.is_some_and(|succession| succession.is_open(&standing(&self.context)))
     }
 
     /// Members of the newest epoch that it takes to go on whichever they are: as many as are left when
     /// as many as may fail have.
     #[must_use]
     pub fn quorum(&self) -> usize {
-        self.epoch().n() - self.applier.failures()
+        self.context.epoch().n() - self.context.applier.failures()
     }
 
     /// Which commands are carried out at present: what the group's alarms leave.
     #[must_use]
     pub fn admission(&self) -> Admission {
-        self.applier.admission()
+        self.context.applier.admission()
     }
 
     /// The versions of frames that this replica speaks.
     #[must_use]
     pub fn supported(&self) -> SupportedVersions {
-        self.peer_versions.supported
+        self.context.peer_versions.supported
     }
 
     /// What protocols there are.
     #[must_use]
     pub fn catalogue(&self) -> &'static dyn Catalogue {
-        self.applier.catalogue()
+        self.context.applier.catalogue()
     }
 
     /// Whether all payloads are safe with the members of the newest epoch.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.epochs().unsettled.is_none()
+        self.context.epochs().unsettled.is_none()
     }
 
     /// The first slot that a peer has not applied, as far as it has told.
     #[must_use]
     pub fn applied_by(&self, peer: ReplicaId) -> Slot {
-        self.catch_up.applied_by(peer)
+        self.transfer.catch_up.applied_by(peer)
     }
 
     /// Whether a change would leave the group able to go on, as far as can be seen from here: `heard` are
@@ -80,16 +81,24 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         let peers = heard.iter();
         let peers = peers.map(|known| seen(*known, self.applied_by(known.0.id)));
-        let own = (self.transition.me(), self.peer_versions.supported.level());
-        let own = seen(own, self.applied());
+        let own = (
+            self.context.membership.me,
+            self.context.peer_versions.supported.level(),
+        );
+        let own = seen(own, self.context.applied());
         let all: Vec<Seen> = peers.chain([own]).collect();
         let view = View {
-            state: self.epochs(),
-            applied: self.applied(),
+            state: self.context.epochs(),
+            applied: self.context.applied(),
             is_open: self.is_open(),
             seen: &all,
         };
-        precheck::may_propose(&view, change, &Limits::default(), self.applier.catalogue())
+        precheck::may_propose(
+            &view,
+            change,
+            &Limits::default(),
+            self.context.applier.catalogue(),
+        )
     }
 
     /// Asks everybody how far they are: where a leader hears all, others may know little of each other. The
@@ -102,9 +111,13 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Asks one replica how far it is, which is a sign of life.
     pub fn ask_progress(&mut self, peer: ReplicaId) {
-        let (epoch, incarnation) = (self.epoch().number, self.transition.me().incarnation);
+        let (epoch, incarnation) = (
+            self.context.epoch().number,
+            self.context.membership.me.incarnation,
+        );
         let note = Note::Ask { epoch };
-        self.post(Peers::One(peer), &Body::Note { incarnation, note });
+        self.context
+            .post(Peers::One(peer), &Body::Note { incarnation, note });
     }
 
     /// Offers to become a member, to one member after the other, once nearly everything is here. The
@@ -114,17 +127,20 @@ impl<M: Machine, A: Application> Host<M, A> {
             .transition
             .succession()
             .is_none_or(Succession::has_left);
-        let behind = self.catch_up.ahead_by(self.applied());
-        if self.is_member() || has_left || behind > Limits::default().lag_slots_max {
+        let behind = self.transfer.catch_up.ahead_by(self.context.applied());
+        if self.context.is_member() || has_left || behind > Limits::default().lag_slots_max {
             return;
         }
-        let epoch = self.epoch().number;
-        let members = self.epoch().members.iter().map(|member| member.id);
-        let members: Vec<ReplicaId> = members.filter(|id| self.peer_versions.is_up(*id)).collect();
+        let epoch = self.context.epoch().number;
+        let members = self.context.epoch().members.iter().map(|member| member.id);
+        let members: Vec<ReplicaId> = members
+            .filter(|id| self.context.peer_versions.is_up(*id))
+            .collect();
         if let Some(to) = self.transition.asks_next(&members) {
-            let incarnation = self.transition.me().incarnation;
+            let incarnation = self.context.membership.me.incarnation;
             let note = Note::Ready { epoch };
-            self.post(Peers::One(to), &Body::Note { incarnation, note });
+            self.context
+                .post(Peers::One(to), &Body::Note { incarnation, note });
         }
     }
 }

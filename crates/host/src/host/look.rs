@@ -3,59 +3,61 @@
 use super::Host;
 use crate::api::{Counters, Limits};
 use crate::decided::Lookup;
-use crate::fragments::FragmentStore;
-use crate::log::LogWriter;
-use quorate_core::{Application, Base, EntryId, Machine, PayloadId, Slot};
+use crate::epochs::State;
+use crate::fragments::{Fragment, FragmentStore};
+use crate::log::{LogWriter, Position};
+use crate::payloads::Recoded;
+use quorate_core::{Application, EntryId, Epoch, Machine, PayloadId, ReplicaId, Slot};
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// When the next timer is due, on the monotonic clock in ns.
     #[must_use]
     pub fn next_wake(&self) -> Option<u64> {
-        self.timers.next()
+        self.context.timers.next()
     }
 
     /// The first slot not applied.
     #[must_use]
     pub fn applied(&self) -> Slot {
-        self.applier.next()
+        self.context.applier.next()
     }
 
     /// Whether the application has executed what is not decided yet: who looks at it sees more than
     /// there may be.
     #[must_use]
     pub fn is_ahead(&self) -> bool {
-        self.applier.speculation.is_any()
+        self.context.applier.speculation.is_any()
     }
 
     /// The application.
     #[must_use]
     pub fn app(&self) -> &A {
-        self.applier.app()
+        self.context.applier.app()
     }
 
     /// The machine; `None` while slots are missing that it knew to be decided.
     #[must_use]
     pub fn machine(&self) -> Option<&M> {
-        self.machine.as_ref()
+        self.engine.machine()
     }
 
     /// How long values are, in bytes, that are best submitted as payloads; `None` if none are.
     #[must_use]
     pub fn payload_min(&self) -> Option<usize> {
-        self.payload_min
+        self.payloads.min()
     }
 
     /// Sizes, as they were given.
     #[must_use]
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.context.limits
     }
 
     /// Whether this replica lacks fragments that it should have, or may.
     #[must_use]
     pub fn lacks_fragments(&self) -> bool {
         // Those of former epochs stay.
-        let may_have_any = self.payload_min.is_some() || self.epoch().number > 1;
+        let may_have_any = self.payloads.min().is_some() || self.context.epoch().number > 1;
         may_have_any && self.payloads.is_lacking()
     }
 
@@ -79,26 +81,32 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Totals since the host was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let log = self.log.as_ref();
-        let (snapshots, installed) = self.snapshots.totals();
+        let log = self.context.storage.log.as_ref();
+        let (snapshots, installed) = self.transfer.snapshots.totals();
         Counters {
-            noops: self.applier.noops_total,
-            commands: self.applier.commands_total,
-            duplicates: self.applier.duplicates_total,
+            noops: self.context.applier.noops_total,
+            commands: self.context.applier.commands_total,
+            duplicates: self.context.applier.duplicates_total,
             syncs: log.map_or(0, LogWriter::syncs_total),
             log_bytes: log.map_or(0, LogWriter::bytes_total),
-            bulk_bytes: self.bulk.as_ref().map_or(0, FragmentStore::bytes_total),
-            bulk_moved_bytes: (self.bulk.as_ref()).map_or(0, FragmentStore::moved_bytes_total),
+            bulk_bytes: self
+                .context
+                .storage
+                .fragments
+                .as_ref()
+                .map_or(0, FragmentStore::bytes_total),
+            bulk_moved_bytes: (self.context.storage.fragments.as_ref())
+                .map_or(0, FragmentStore::moved_bytes_total),
             snapshots,
             installed,
-            ..self.counters
+            ..self.context.effects.counters
         }
     }
 
     /// What an applied slot was decided for, while that is in memory: `Some(None)` is a no-op.
     #[must_use]
     pub fn decided(&self, slot: Slot) -> Option<Option<EntryId>> {
-        match self.decided.lookup(slot) {
+        match self.context.storage.decided.lookup(slot) {
             Lookup::Ready(entry) => Some(entry.map(|entry| entry.id)),
             Lookup::OnDisk(_) | Lookup::Absent => None,
         }
@@ -106,24 +114,103 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The undecided entries of which there are records here.
     pub fn undecided_entries(&self) -> impl Iterator<Item = EntryId> {
-        self.retained.undecided()
+        self.context.storage.retained.undecided()
     }
 
     /// Whether an entry is here: undecided, or applied by a protocol that keeps track.
     #[must_use]
     pub fn has_entry(&self, entry: EntryId) -> bool {
-        self.retained.entry(entry).is_some() || self.base_has(entry)
-    }
-
-    /// Whether an entry was applied, where the protocol keeps track.
-    pub(crate) fn base_has(&self, entry: EntryId) -> bool {
-        self.base.contains(entry)
+        self.context.storage.retained.entry(entry).is_some() || self.context.base_has(entry)
     }
 
     /// The first slot not applied, and a digest chained over everything applied before it and its
     /// results: equal on replicas that applied the same slots.
     #[must_use]
     pub fn digest(&self) -> (Slot, u64) {
-        (self.applier.next(), self.applier.digest())
+        (self.context.applier.next(), self.context.applier.digest())
+    }
+
+    /// The epoch that orders commands, as far as this replica knows.
+    #[must_use]
+    pub fn epoch(&self) -> &Epoch {
+        self.context.epoch()
+    }
+
+    /// What the group knows of itself.
+    #[must_use]
+    pub fn epochs(&self) -> &State {
+        self.context.epochs()
+    }
+
+    /// Whether the newest epoch lists this replica in its present life.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.context.is_member()
+    }
+
+    /// Whether this replica orders commands: it has all it needs of its past.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.engine.is_serving()
+    }
+
+    /// Whether the machine is suspended and nothing that is decided is written.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.context.storage.is_stalled
+    }
+
+    /// How far this replica is with the payloads that earlier epochs left. Those that died since they were
+    /// counted are done.
+    #[must_use]
+    pub fn recoded(&self) -> Recoded {
+        self.payloads.recoded()
+    }
+
+    /// Members that must hold all of their fragments before the newest epoch is settled.
+    #[must_use]
+    pub fn members_to_settle(&self) -> usize {
+        self.payloads.members_to_settle(&self.context.applier)
+    }
+
+    /// The fragments of payloads that are here, in the order of payloads.
+    pub fn fragments(&self) -> impl Iterator<Item = &Fragment> {
+        let fragments = self.context.storage.fragments.iter();
+        fragments.flat_map(FragmentStore::fragments)
+    }
+
+    /// Bytes of the fragments that are here.
+    #[must_use]
+    pub fn bulk_live_bytes(&self) -> u64 {
+        let fragments = self.context.storage.fragments.as_ref();
+        fragments.map_or(0, FragmentStore::live_bytes)
+    }
+
+    /// Bytes of log and fragments that no flush has taken yet.
+    #[must_use]
+    pub fn unwritten_bytes(&self) -> usize {
+        self.context.storage.unwritten_bytes()
+    }
+
+    /// How far this replica remembers the promises of a member to go: how often it lost them, and where in its log
+    /// the last one since ends.
+    #[must_use]
+    pub fn remembers(&self, peer: ReplicaId) -> Option<(u64, Position)> {
+        let member = self.context.member(peer)?;
+        let known = self.context.rollback.remembered(member)?;
+        Some((known.progress.losses, known.progress.at))
+    }
+
+    /// How far the promises went that this replica started with, or lost last.
+    #[must_use]
+    pub fn began(&self) -> (u64, Position) {
+        let began = self.context.rollback.noted().began();
+        (began.losses, began.at)
+    }
+
+    /// Whether this replica may have told peers how far its promises go, and asks them when it starts.
+    #[must_use]
+    pub fn claims(&self) -> bool {
+        self.context.rollback.has_claimed()
     }
 }

@@ -24,13 +24,13 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Every queue, and the most it may hold: one that holds more has no bound.
     #[must_use]
     pub fn queues(&self) -> [Queue; 10] {
-        let limits = &self.limits;
+        let limits = &self.context.limits;
         // The own session's opening comes on top of what clients ask.
         let requests_max = limits.requests_max + 1;
-        let (recent, recent_max) = self.decided.in_memory();
+        let (recent, recent_max) = self.context.storage.decided.in_memory();
         let (cached, cached_max) = self.payloads.cached();
         let (coded, coded_max) = self.payloads.coded();
-        let (sessions, sessions_max) = self.applier.sessions().count();
+        let (sessions, sessions_max) = self.context.applier.sessions().count();
         let piece = limits
             .snapshot_piece_bytes
             .max(limits.snapshot_chunk_bytes as usize);
@@ -40,12 +40,12 @@ impl<M: Machine, A: Application> Host<M, A> {
             queue("commands to order", self.requests.queued(), requests_max),
             queue(
                 "messages that wait for the disk",
-                self.gated.len(),
+                self.outbox.gated(),
                 GATED_MAX,
             ),
             queue(
                 "messages that wait for fragments",
-                self.coding.len(),
+                self.payloads.uncoded(),
                 CODING_MAX,
             ),
             queue(
@@ -59,7 +59,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             queue("fragment bytes made", coded, coded_max),
             queue(
                 "snapshot bytes to write",
-                self.snapshots.unwritten() as usize,
+                self.transfer.snapshots.unwritten() as usize,
                 // The last piece may be of twice the length, as entries are not divided.
                 SNAPSHOT_UNWRITTEN_BYTES_MAX as usize + 2 * piece,
             ),

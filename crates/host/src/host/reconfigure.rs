@@ -9,16 +9,16 @@
 use super::Host;
 use crate::api::HostEvent;
 use crate::apply::Applier;
-use crate::epochs::{Input, Note, Order, Output, Record, Standing, State, Succession};
+use crate::context::Context;
+use crate::epochs::{Input, Note, Output, Record, Standing, Succession};
 use crate::flaw::Flaw;
 use crate::frame::Body;
 use crate::log::{Kind, LogWriter, Position};
-use crate::requests::Waiting;
 use crate::retained_records::RetainedRecords;
 use crate::timers::Timer;
 use quorate_core::{
-    Application, Boot, Encoder, Epoch, Input as MachineInput, Lsn, Machine, Member, Now, Past,
-    Peers, Refusal, ReplicaId, Seat, Slot, Wire,
+    Application, Boot, Encoder, Epoch, Input as MachineInput, Machine, Member, Now, Past, Peers,
+    Refusal, ReplicaId, Seat, Slot, Wire,
 };
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -26,7 +26,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// A replica on its way through epochs.
 #[derive(Debug)]
 pub(crate) struct EpochTransition {
-    me: Member,
     /// The process's own; machines of later epochs have others, so that no name is given twice.
     boot: Boot,
     /// `None` only while it takes a step.
@@ -39,37 +38,21 @@ pub(crate) struct EpochTransition {
     last: Option<(Position, Record)>,
     /// The newest epoch waits for the driver to start its machine.
     is_due: bool,
-    /// Those this replica talks to.
-    peers: Vec<ReplicaId>,
-    is_member: bool,
     /// The member that was asked last to take this replica in.
     asked: Option<ReplicaId>,
 }
 
 impl EpochTransition {
-    pub(crate) fn new(me: Member, boot: Boot) -> EpochTransition {
+    pub(crate) fn new(boot: Boot) -> EpochTransition {
         EpochTransition {
-            me,
             boot,
             succession: None,
             started_before: 0,
             writing: VecDeque::new(),
             last: None,
             is_due: false,
-            peers: Vec::new(),
-            is_member: false,
             asked: None,
         }
-    }
-
-    /// Those this replica talks to: the other members of the newest epoch, and of the one before.
-    pub(crate) fn peers(&self) -> &[ReplicaId] {
-        &self.peers
-    }
-
-    /// This replica, in the life that epochs list.
-    pub(crate) fn me(&self) -> Member {
-        self.me
     }
 
     /// What it knows of epochs; `None` only while it takes a step.
@@ -89,66 +72,53 @@ impl EpochTransition {
         self.started_before = u64::MAX;
     }
 
-    /// The last own record, if it lies before `end`.
-    pub(crate) fn take_before(&mut self, end: Position) -> Option<Record> {
-        let (_, record) = self.last.take_if(|(at, _)| *at < end)?;
-        Some(record)
+    /// The last own record goes on in the log, of which everything before `end` is released.
+    fn carry_on(&mut self, log: &mut LogWriter, end: Position) {
+        if let Some((_, record)) = self.last.take_if(|(at, _)| *at < end) {
+            self.last = Some((append(log, record), record));
+        }
     }
 }
 
 impl<M: Machine, A: Application> Host<M, A> {
-    /// The epoch that orders commands, as far as this replica knows.
-    #[must_use]
-    pub fn epoch(&self) -> &Epoch {
-        self.applier.newest()
-    }
-
-    /// What the group knows of itself.
-    #[must_use]
-    pub fn epochs(&self) -> &State {
-        self.applier.epochs()
-    }
-
-    /// Whether the newest epoch lists this replica in its present life.
-    #[must_use]
-    pub fn is_member(&self) -> bool {
-        self.transition.is_member
-    }
-
     /// The newest epoch's seat, while its machine waits to be started ([`Host::begin_epoch`]).
     #[must_use]
     pub fn next_seat(&self) -> Option<Seat> {
-        let epoch = self.applier.newest();
+        let epoch = self.context.applier.newest();
         let number = epoch.number;
-        let is_due = self.transition.is_due && !self.rollback.is_waiting();
+        let is_due = self.transition.is_due && !self.context.rollback.is_waiting();
         // One that begins again in an epoch, after promises were lost, has another boot there.
         let seed = self
             .transition
             .boot
             .0
-            .wrapping_add(self.rollback.noted().losses);
+            .wrapping_add(self.context.rollback.noted().losses);
         is_due.then(|| Seat {
             boot: Boot(xxh3_64_with_seed(&number.to_le_bytes(), seed)),
             epoch: epoch.clone(),
-            ..self.seat.clone()
+            ..self.context.seat.clone()
         })
     }
 
     /// Starts the machine of the newest epoch, in the seat that was asked for.
     pub fn begin_epoch(&mut self, now: Now, seat: Seat, config: &M::Config) {
-        if !self.transition.is_due || seat.epoch != *self.applier.newest() {
+        if !self.transition.is_due || seat.epoch != *self.context.applier.newest() {
             return;
         }
         self.transition.is_due = false;
         let number = seat.epoch.number;
-        let rule = self.bulk.as_ref().and(M::payloads(config));
-        self.payload_min = rule.map(|rule| rule.min);
-        let code = rule.map_or(1, |rule| rule.code);
-        self.payloads.enter(places(&self.applier, seat.me), code);
+        let rule = self
+            .context
+            .storage
+            .fragments
+            .as_ref()
+            .and(M::payloads(config));
+        self.payloads
+            .enter(places(&self.context.applier, seat.me), rule);
         let first = seat.epoch.first_slot;
-        self.seat = seat;
-        (self.appended, self.flushing, self.durable) = (Lsn(0), Lsn(0), Lsn(0));
-        let (next, base) = (self.applied(), self.base.clone());
+        self.context.seat = seat;
+        self.outbox.begin_epoch();
+        let (next, base) = (self.context.applied(), self.context.base.clone());
         let past = if number <= self.transition.started_before {
             Past::Lost { next, base }
         } else if next == first {
@@ -161,16 +131,19 @@ impl<M: Machine, A: Application> Host<M, A> {
                 records,
             }
         };
-        self.events.push(HostEvent::Began { epoch: number });
+        self.context
+            .effects
+            .events
+            .push(HostEvent::Began { epoch: number });
         self.start_machine(config, past, now);
-        self.watch_settling(now);
+        self.payloads.with(&mut self.context).watch_settling(now);
         self.tell_links(now);
     }
 
     /// Tells a machine that starts late which peers it cannot reach.
     pub(crate) fn tell_links(&mut self, now: Now) {
-        for peer in self.transition.peers.clone() {
-            if !self.peer_versions.is_up(peer) {
+        for peer in self.context.membership.peers.clone() {
+            if !self.context.peer_versions.is_up(peer) {
                 let up = false;
                 self.step(now, MachineInput::Link { peer, up });
             }
@@ -184,7 +157,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         genesis: &Epoch,
         written: &[(Position, Record)],
     ) -> bool {
-        let me = self.transition.me;
+        let me = self.context.membership.me;
         // The driver starts the first epoch, and keeps a note of that itself.
         let epoch = genesis.number;
         let first = genesis.has(me).then_some(Record::Started { epoch });
@@ -200,7 +173,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.transition.last = written.last().copied();
         self.meet_peers();
         let mut outputs = Vec::new();
-        let standing = self.standing();
+        let standing = standing(&self.context);
         let succession = Succession::recover(me, &records, &standing, &mut outputs);
         self.transition.succession = Some(succession);
         let goes_on = outputs
@@ -212,10 +185,10 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A slot was applied. `before` was the newest epoch until then.
     pub(super) fn passed(&mut self, now: Now, slot: Slot, before: u64) {
-        let newest = self.applier.newest();
+        let newest = self.context.applier.newest();
         let is_sealed = newest.number > before;
         if is_sealed {
-            self.base = M::Base::default();
+            self.context.base = M::Base::default();
             self.note_seal(now);
         } else if slot == newest.first_slot {
             // Whoever decided it holds the state before it: the epoch is open.
@@ -225,8 +198,8 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The state has become that of a later epoch.
     pub(crate) fn note_seal(&mut self, now: Now) {
-        let number = self.applier.newest().number;
-        if let Some(log) = &mut self.log {
+        let number = self.context.applier.newest().number;
+        if let Some(log) = &mut self.context.storage.log {
             log.enter(number);
             log.want_sync();
         }
@@ -234,10 +207,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         // Whatever is appended from here on, as what a release carries on, is of the new epoch, and
         // durable no sooner than the seal.
         self.forget_promises();
-        self.rollback.meet(self.applier.newest());
+        self.context.rollback.meet(self.context.applier.newest());
         self.meet_peers();
-        let next = self.applied();
-        self.events.push(HostEvent::Sealed {
+        let next = self.context.applied();
+        self.context.effects.events.push(HostEvent::Sealed {
             next,
             epoch: number,
         });
@@ -246,9 +219,9 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// A flush was performed.
     pub(super) fn transition_flushed(&mut self, now: Now) {
-        while let Some(log) = &self.log
+        while let Some(log) = &self.context.storage.log
             && let Some((end, record)) = self.transition.writing.front().copied()
-            && let Some(whole) = self.read_repair.whole_at()
+            && let Some(whole) = self.transfer.read_repair.whole_at()
             && log.is_durable(end.max(whole))
         {
             self.transition.writing.pop_front();
@@ -259,10 +232,13 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// A peer says something about epochs.
     pub(super) fn hear_note(&mut self, now: Now, from: Member, note: Note) {
         match note {
-            Note::Ready { .. } if !self.epoch().has(from) => {
-                self.events.push(HostEvent::Volunteered { member: from });
+            Note::Ready { .. } if !self.context.epoch().has(from) => {
+                self.context
+                    .effects
+                    .events
+                    .push(HostEvent::Volunteered { member: from });
             }
-            Note::Safe { epoch } => self.hear_safe(from, epoch),
+            Note::Safe { epoch } => self.payloads.with(&mut self.context).hear_safe(from, epoch),
             _ => {}
         }
         self.pass(now, Input::Heard { from, note });
@@ -277,19 +253,9 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// The life in which a replica was last a member.
     fn last_life(&self, id: ReplicaId) -> Option<Member> {
-        let epochs = self.applier.epochs().chain.lineage();
+        let epochs = self.context.applier.epochs().chain.lineage();
         let mut lives = epochs.flat_map(|epoch| &epoch.members);
         lives.find(|member| member.id == id).copied()
-    }
-
-    /// Whether this is somebody a frame may come from. Who is no member, or not yet, may know none of
-    /// those that the group consists of by now: it listens to whomever it was told of.
-    pub(super) fn knows(&self, peer: ReplicaId) -> bool {
-        let state = self.applier.epochs();
-        let mut epochs = state.chain.lineage();
-        let is_member = epochs.any(|epoch| epoch.index_of(peer).is_some());
-        let is_known = is_member || state.addresses.contains_key(&peer);
-        peer != self.seat.me && (is_known || !self.is_member())
     }
 
     /// Takes a step.
@@ -298,22 +264,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             return;
         };
         let mut outputs = Vec::new();
-        succession.step(&self.standing(), input, &mut outputs);
+        succession.step(&standing(&self.context), input, &mut outputs);
         self.transition.succession = Some(succession);
         self.perform_transition(now, outputs);
-    }
-
-    pub(super) fn standing(&self) -> Standing<'_> {
-        let applied = self.applied();
-        Standing {
-            state: self.applier.epochs(),
-            failures: self.applier.failures(),
-            applied,
-            // The log is one sequence: whatever is written behind a seal is durable no sooner than it,
-            // and nothing is done without being written first. That goes for taking part in the next
-            // epoch, for leaving, and for the release of what the sealed one promised.
-            durable: applied,
-        }
     }
 
     fn perform_transition(&mut self, now: Now, outputs: Vec<Output>) {
@@ -328,13 +281,22 @@ impl<M: Machine, A: Application> Host<M, A> {
                 }
                 Output::Persist(record) => self.write_epoch_record(now, record),
                 Output::Start { again, .. } => self.transition.is_due = !again,
-                Output::Propose(order) => self.propose(now, &order),
-                Output::Send { to, note } => {
-                    let incarnation = self.transition.me.incarnation;
-                    self.post(Peers::One(to.id), &Body::Note { incarnation, note });
+                Output::Propose(order) => {
+                    self.requests.with(&mut self.context).propose(now, &order);
                 }
-                Output::Fetch { from } => self.fetch_from(now, from.id),
-                Output::Arm { after_ns } => self.arm(Timer::Epochs, now.mono_ns + after_ns),
+                Output::Send { to, note } => {
+                    let incarnation = self.context.membership.me.incarnation;
+                    self.context
+                        .post(Peers::One(to.id), &Body::Note { incarnation, note });
+                }
+                Output::Fetch { from } => {
+                    let mut catch_up = self.transfer.catch_up(&mut self.context);
+                    catch_up.fetch_from(now, from.id);
+                }
+                Output::Arm { after_ns } => self
+                    .context
+                    .timers
+                    .arm(Timer::Epochs, now.mono_ns + after_ns),
                 Output::Leave => self.leave(),
             }
         }
@@ -343,33 +305,38 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// The machine has done its part. `is_sealed`: the seal of its epoch is applied here, and what it left undecided
     /// is void.
     fn end_machine(&mut self, is_sealed: bool) {
-        if self.limits.flaw != Some(Flaw::AppliesBehindSeal) {
-            self.machine = None;
+        if self.context.limits.flaw != Some(Flaw::AppliesBehindSeal) {
+            self.engine.stop();
         }
-        self.applier.retract_from(Slot(0));
-        self.repair.forget_machine();
-        self.gated.clear();
-        self.early.clear();
-        self.coding.clear();
+        self.context.applier.retract_from(Slot(0));
+        self.transfer.repair.forget_machine();
+        self.outbox.clear();
         self.payloads.forget_messages();
-        self.out = Default::default();
-        self.timers.disarm_machine();
-        if self.limits.flaw != Some(Flaw::AsksNoneAgain) {
+        self.engine.forget_outputs();
+        self.context.timers.disarm_machine();
+        if self.context.limits.flaw != Some(Flaw::AsksNoneAgain) {
             // Of a seal that is too old to be known, everything is behind.
-            let seal = self.epochs().chain.seal_of(self.seat.epoch.number);
+            let seal = self
+                .context
+                .epochs()
+                .chain
+                .seal_of(self.context.seat.epoch.number);
             let next = seal.map_or(Slot(0), Slot::next);
             let withdrawn = self.requests.start_over(next, is_sealed);
-            self.refuse(withdrawn);
+            self.context.effects.refuse(withdrawn);
         }
-        if !self.transition.is_member {
+        if !self.context.membership.is_member {
             self.refuse_all(Refusal::NotServing);
         }
     }
 
     /// The machine that runs, or waits to, begins again in its epoch as one that lost its promises.
     pub(super) fn restart_without_promises(&mut self) {
+        if let Some(log) = &mut self.context.storage.log {
+            self.outbox.fall_silent(log);
+        }
         self.transition.distrust();
-        let newest = self.epoch().number;
+        let newest = self.context.epoch().number;
         let running = self.transition.succession().and_then(Succession::running);
         self.end_machine(false);
         self.forget_promises();
@@ -379,64 +346,67 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Nobody will order here what waits.
     fn refuse_all(&mut self, refusal: Refusal) {
         let refused = self.requests.take_all(refusal);
-        self.refuse(refused);
+        self.context.effects.refuse(refused);
     }
 
     /// The group needs this replica no longer. It may not know what became of its last slots.
     fn leave(&mut self) {
-        self.transition.is_member = false;
+        self.context.membership.is_member = false;
         self.refuse_all(Refusal::Unknown);
-        self.events.push(HostEvent::Left);
+        self.context.effects.events.push(HostEvent::Left);
     }
 
     /// The state through the seal is durable: nobody needs the promises of the sealed epoch, nor what
     /// it left undecided.
     fn forget_promises(&mut self) {
-        self.retained = RetainedRecords::new();
+        self.context.storage.retained = RetainedRecords::new();
         self.payloads.release();
     }
 
     fn write_epoch_record(&mut self, now: Now, record: Record) {
-        let Some(log) = &mut self.log else {
+        let Some(log) = &mut self.context.storage.log else {
             return self.pass(now, Input::Durable(record));
         };
         self.transition.last = Some((append(log, record), record));
         self.transition.writing.push_back((log.tail(), record));
     }
 
-    /// The last own record goes on in the log, of which everything before `end` is released.
-    pub(crate) fn carry_on_epoch_record(&mut self, end: Position) {
-        if let Some(record) = self.transition.take_before(end)
-            && let Some(log) = &mut self.log
-        {
-            self.transition.last = Some((append(log, record), record));
+    /// Has the log begin at this segment, for what was before is covered by snapshots: what is still needed of that is
+    /// appended again.
+    pub(super) fn release_log(&mut self, first: u64) {
+        let end = Position {
+            segment: first,
+            offset: 0,
+        };
+        if let Some(log) = &mut self.context.storage.log {
+            self.transition.carry_on(log, end);
         }
-    }
-
-    /// Has an order decided, unless the same one waits already.
-    pub(crate) fn propose(&mut self, now: Now, order: &Order) {
-        if self.requests.has_order(order) {
-            return;
-        }
-        let waiting = Waiting::of_nobody(now.mono_ns);
-        self.requests.order(waiting, order);
+        self.context.carry_on_note(end);
+        self.payloads.with(&mut self.context).carry_on(end);
+        self.transfer
+            .snapshots(&mut self.context)
+            .release_log(first);
     }
 
     /// Finds out whom to talk to.
     fn meet_peers(&mut self) {
-        let state = self.applier.epochs();
+        let state = self.context.applier.epochs();
         // Payloads may lie with those who left since they are on their way.
         let since = state.unsettled.unwrap_or(state.chain.newest().number);
         let epochs = state.chain.lineage();
         let epochs = epochs.take_while(|epoch| epoch.number + 1 >= since);
         let members = epochs.flat_map(|epoch| epoch.members.iter().map(|member| member.id));
-        let mut peers: Vec<ReplicaId> = members.filter(|id| *id != self.seat.me).collect();
+        let mut peers: Vec<ReplicaId> = members.filter(|id| *id != self.context.seat.me).collect();
         peers.sort_unstable();
         peers.dedup();
-        self.transition.is_member = self.applier.newest().has(self.transition.me);
-        self.catch_up.meet(&peers);
-        self.peer_versions.meet(&peers);
-        self.transition.peers = peers;
+        self.context.membership.is_member = self
+            .context
+            .applier
+            .newest()
+            .has(self.context.membership.me);
+        self.transfer.catch_up.meet(&peers);
+        self.context.peer_versions.meet(&peers);
+        self.context.membership.peers = peers;
     }
 }
 
@@ -454,4 +424,18 @@ fn append(log: &mut LogWriter, record: Record) -> Position {
     record.encode(&mut body);
     log.count();
     log.append(Kind::Epoch, body, true).0
+}
+
+/// Where this replica is among the epochs.
+pub(crate) fn standing<M: Machine, A: Application>(context: &Context<M, A>) -> Standing<'_> {
+    let applied = context.applied();
+    Standing {
+        state: context.applier.epochs(),
+        failures: context.applier.failures(),
+        applied,
+        // The log is one sequence: whatever is written behind a seal is durable no sooner than it,
+        // and nothing is done without being written first. That goes for taking part in the next
+        // epoch, for leaving, and for the release of what the sealed one promised.
+        durable: applied,
+    }
 }

@@ -1,13 +1,13 @@
 //! Messages with attachments, on their way out and in.
 
+use super::PayloadHandler;
 use crate::frame::{Body, Fragment};
-use crate::host::Host;
 use bytes::Bytes;
 use quorate_core::{
-    Application, Attachment, Carry, Entry, Machine, Now, Payload, Peers, ReplicaId, Share, Written,
+    Application, Attachment, Carry, Entry, Machine, Payload, Peers, ReplicaId, Share, Written,
 };
 
-impl<M: Machine, A: Application> Host<M, A> {
+impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
     /// Sends a message with what is attached to it: to every receiver its own fragments. One whose
     /// fragments cannot be made is not sent: loss is normal.
     pub(crate) fn send_attached(&mut self, to: Peers, message: &M::Message) {
@@ -22,11 +22,11 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let payloads: Vec<Payload> = attachment.entry.payloads().collect();
         let encoded = message.written();
-        let places = self.epochs().places.iter();
+        let places = self.context.epochs().places.iter();
         let receivers: Vec<(ReplicaId, u8)> = places
             .map(|(id, place)| (*id, *place))
             .filter(|(id, _)| match to {
-                Peers::All => *id != self.seat.me,
+                Peers::All => *id != self.context.seat.me,
                 Peers::One(one) => *id == one,
             })
             .collect();
@@ -36,20 +36,20 @@ impl<M: Machine, A: Application> Host<M, A> {
             };
             let message = encoded.clone();
             let body = Body::Attached { message, fragments };
-            self.post(Peers::One(peer), &body);
+            self.context.post(Peers::One(peer), &body);
         }
     }
 
     /// The own fragments of what is sent to others begin their way to the disk, if they are long.
     fn keep_own_early(&mut self, attachment: Attachment<'_>) {
         let entry = attachment.entry;
-        let is_long = entry.bulk_len() >= self.limits.long_bytes_min as u64;
-        if !is_long || self.bulk.is_none() || self.base_has(entry.id) {
+        let is_long = entry.bulk_len() >= self.context.limits.long_bytes_min as u64;
+        if !is_long || self.context.storage.fragments.is_none() || self.context.base_has(entry.id) {
             return;
         }
-        let kept = &mut self.payloads;
+        let kept = &mut *self.payloads;
         if let Some((share, checksums)) = kept.coded.share(&kept.coder, attachment, kept.me)
-            && share.len() >= self.limits.long_bytes_min
+            && share.len() >= self.context.limits.long_bytes_min
         {
             let lengths: Vec<u32> = entry.payloads().map(|payload| payload.len).collect();
             self.append_early(entry.id, (&share, &checksums), &lengths);
@@ -62,7 +62,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         payloads: &[Payload],
         index: u8,
     ) -> Option<Vec<Fragment>> {
-        let kept = &mut self.payloads;
+        let kept = &mut *self.payloads;
         let (share, checksums) = kept.coded.share(&kept.coder, attachment, index)?;
         let parts = share.parts.iter().zip(payloads).enumerate();
         let fragment = |(part, (bytes, payload)): (usize, (&Bytes, &Payload))| {
@@ -72,16 +72,15 @@ impl<M: Machine, A: Application> Host<M, A> {
         Some(parts.map(fragment).collect())
     }
 
-    /// A message came with fragments.
+    /// A message came with fragments: returned for the machine, unless it has to wait.
     pub(crate) fn take_attached(
         &mut self,
-        now: Now,
         from: ReplicaId,
         message: Bytes,
         fragments: Vec<Fragment>,
-    ) -> Result<(), String> {
+    ) -> Result<Option<M::Message>, String> {
         let encoded = message.clone();
-        let message = self.read_one_message(message)?;
+        let message = self.context.read_one_message(message)?;
         let Some(attachment) = message.attachment() else {
             return Err("something is attached to a message that has no attachment".into());
         };
@@ -90,8 +89,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if message.is_to_keep() {
             self.keep_late(attachment.entry, (&share, &checksums));
         }
-        self.stage(now, from, (message, encoded), (share, &checksums));
-        Ok(())
+        Ok(self.stage(from, (message, encoded), (share, &checksums)))
     }
 
     /// What is attached, if it is what this replica should get.

@@ -1,9 +1,9 @@
 //! Fragments of long payloads are made by the driver, on a thread of its own: the host hands out what
 //! is to be done as a value and goes on. What waits for them leaves when they are here.
 
+use super::PayloadHandler;
 use super::coded::Made;
 use super::coder::Coder;
-use crate::host::Host;
 use quorate_core::{Application, Attachment, EntryId, Machine, Peers, Share};
 use std::fmt;
 use std::sync::Arc;
@@ -49,17 +49,12 @@ impl fmt::Debug for Fragments {
     }
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
-    /// Payloads of which the driver is to make fragments, in any order.
-    pub fn take_coding(&mut self) -> Vec<Coding> {
-        std::mem::take(&mut self.payloads.to_code)
-    }
-
+impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
     /// Fragments that were asked for are made: what waits for them leaves.
-    pub fn coding_done(&mut self, fragments: Fragments) {
+    pub(crate) fn coding_done(&mut self, fragments: Fragments) {
         let Fragments { of, made } = fragments;
         let is_meant = |(name, ..): &mut ((EntryId, u8), Peers, M::Message)| *name == of;
-        let waiting: Vec<_> = self.coding.extract_if(.., is_meant).collect();
+        let waiting: Vec<_> = self.payloads.uncoded.extract_if(.., is_meant).collect();
         let (Some(made), false) = (made, waiting.is_empty()) else {
             return;
         };
@@ -78,28 +73,28 @@ impl<M: Machine, A: Application> Host<M, A> {
         attachment: Attachment<'_>,
     ) -> bool {
         let of = (attachment.entry.id, attachment.code);
-        let is_long = attachment.entry.bulk_len() >= self.limits.long_bytes_min as u64;
+        let is_long = attachment.entry.bulk_len() >= self.context.limits.long_bytes_min as u64;
         let whole = attachment.entry.share().filter(|share| share.is_whole());
         let (Some(whole), true) = (whole, is_long && !self.payloads.coded.has(of)) else {
             return false;
         };
-        if self.coding.len() >= CODING_MAX {
+        if self.payloads.uncoded.len() >= CODING_MAX {
             return true;
         }
-        if self.coding.iter().all(|(name, ..)| *name != of) {
+        if self.payloads.uncoded.iter().all(|(name, ..)| *name != of) {
             self.payloads.to_code.push(Coding {
                 coder: Arc::clone(&self.payloads.coder),
                 of,
                 whole: Arc::clone(whole),
             });
         }
-        self.coding.push((of, to, message.clone()));
+        self.payloads.uncoded.push((of, to, message.clone()));
         true
     }
 
     /// An entry is decided: nobody waits for its fragments any more.
     pub(crate) fn forget_coding(&mut self, entry: EntryId) {
         self.payloads.coded.forget(entry);
-        self.coding.retain(|((id, _), ..)| *id != entry);
+        self.payloads.uncoded.retain(|((id, _), ..)| *id != entry);
     }
 }

@@ -1,13 +1,13 @@
 //! Getting payloads that are not here whole, and giving peers what they want of them.
 
+use super::PayloadHandler;
 use super::gather::Gathered;
 use crate::api::{Answer, HostEvent, PayloadGone, Token};
 use crate::fragments::{self, Lookup, ReadBack};
 use crate::frame::{Body, Fragment};
-use crate::host::Host;
 use crate::timers::Timer;
 use bytes::Bytes;
-use quorate_core::{Application, Entry, Input, Machine, Now, Payload, PayloadId, Peers, ReplicaId};
+use quorate_core::{Application, Entry, Machine, Now, Payload, PayloadId, Peers, ReplicaId};
 use quorate_erasure::FragmentHeader;
 
 /// How long a reader waits while there are not enough fragments, and none come, in ns: less than a request waits
@@ -25,7 +25,7 @@ pub(crate) enum Reading {
     Peer(ReplicaId, PayloadId),
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
+impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
     /// The machine wants all payloads of an entry.
     pub(crate) fn gather_for_machine(&mut self, now: Now, entry: Entry) {
         let id = entry.id;
@@ -44,9 +44,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         id: PayloadId,
         payload: &Payload,
     ) {
-        if !self.app().is_live(id) {
+        if !self.context.app().is_live(id) {
             let gone = Answer::Payload(Err(PayloadGone::Dead));
-            return self.answers.push((token, gone));
+            return self.context.effects.answers.push((token, gone));
         }
         self.want_payload(now, id, payload, Some(token));
     }
@@ -60,7 +60,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             let Some((id, payload)) = self.payloads.lacking.next(now.mono_ns, is_under_way) else {
                 return;
             };
-            let rate = self.limits.recode_rate;
+            let rate = self.context.limits.recode_rate;
             if !self
                 .payloads
                 .pace
@@ -93,7 +93,12 @@ impl<M: Machine, A: Application> Host<M, A> {
             let header = FragmentHeader::new((n, 1), 0, bytes.len() as u64, &bytes);
             return self.take_fragment(id, (header, bytes));
         }
-        let codes = self.bulk.as_ref().map_or(Vec::new(), |bulk| bulk.codes(id));
+        let codes = self
+            .context
+            .storage
+            .fragments
+            .as_ref()
+            .map_or(Vec::new(), |bulk| bulk.codes(id));
         for code in &codes {
             self.look_up(id, *code, Reading::Gather(id));
         }
@@ -112,12 +117,12 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Asks so many peers, of those within reach if they are enough; which ones depends on the payload, so
     /// that they share the work.
     fn ask_some(&mut self, now: Now, id: PayloadId, count: usize) {
-        let mut others = self.transition.peers().to_vec();
+        let mut others = self.context.membership.peers.to_vec();
         let in_reach = others
             .iter()
-            .filter(|peer| self.peer_versions.is_up(**peer));
+            .filter(|peer| self.context.peer_versions.is_up(**peer));
         if in_reach.count() >= count {
-            others.retain(|peer| self.peer_versions.is_up(*peer));
+            others.retain(|peer| self.context.peer_versions.is_up(*peer));
         }
         if !others.is_empty() {
             let first = (id.entry.seq as usize).wrapping_add(id.part as usize);
@@ -130,7 +135,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     fn ask(&mut self, now: Now, id: PayloadId, peers: &[ReplicaId]) {
         for peer in self.payloads.gathers.ask(id, peers, now.mono_ns) {
-            self.post(Peers::One(peer), &Body::WantFragment(id));
+            self.context.post(Peers::One(peer), &Body::WantFragment(id));
         }
     }
 
@@ -164,16 +169,25 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Time to ask everybody for some of what is still wanted.
     pub(crate) fn gather_further(&mut self, now: Now) {
         let before_ns = now.mono_ns.saturating_sub(GIVE_UP_NS);
-        let is_up = |peer: &ReplicaId| self.peer_versions.is_up(*peer);
+        let is_up = |peer: &ReplicaId| self.context.peer_versions.is_up(*peer);
         for (token, have, need) in self.payloads.gathers.take_tired(before_ns, is_up) {
             let gone = PayloadGone::Scattered { have, need };
-            self.answers.push((token, Answer::Payload(Err(gone))));
+            self.context
+                .effects
+                .answers
+                .push((token, Answer::Payload(Err(gone))));
         }
         for id in self.payloads.gathers.take_due(now.mono_ns) {
-            for code in self.bulk.as_ref().map_or(Vec::new(), |bulk| bulk.codes(id)) {
+            for code in self
+                .context
+                .storage
+                .fragments
+                .as_ref()
+                .map_or(Vec::new(), |bulk| bulk.codes(id))
+            {
                 self.look_up(id, code, Reading::Gather(id));
             }
-            let others = self.transition.peers().to_vec();
+            let others = self.context.membership.peers.to_vec();
             self.ask(now, id, &others);
         }
         self.arm_gather(now);
@@ -181,26 +195,28 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// What is gathered goes on, and what is lacking is rebuilt, when it is time.
     pub(crate) fn arm_gather(&mut self, now: Now) {
-        let kept = &self.payloads;
+        let kept = &*self.payloads;
         let dues = [
             kept.gathers.next_due(),
             kept.lacking.next_due(now.mono_ns),
             self.rebuilds_next(now),
         ];
         if let Some(due_ns) = dues.into_iter().flatten().min() {
-            self.arm(Timer::Gather, due_ns);
+            self.context.timers.arm(Timer::Gather, due_ns);
         }
     }
 
     /// Looks for a fragment in the own store; what has to be read comes later.
     fn look_up(&mut self, id: PayloadId, code: u8, purpose: Reading) {
-        let Some(bulk) = &mut self.bulk else { return };
+        let Some(bulk) = &mut self.context.storage.fragments else {
+            return;
+        };
         match bulk.read(id, code) {
             Lookup::None => {}
             Lookup::Here(held, bytes) => self.found(purpose, (header_of(&held), bytes)),
             Lookup::Read(read) => {
                 self.payloads.reading.insert(read.token, purpose);
-                self.want_read(read);
+                self.context.effects.read(read);
             }
         }
     }
@@ -210,17 +226,20 @@ impl<M: Machine, A: Application> Host<M, A> {
             Reading::Gather(id) => self.take_fragment(id, fragment),
             Reading::Peer(peer, payload) => {
                 let fragment = Some(fragment);
-                self.post(Peers::One(peer), &Body::Fragment { payload, fragment });
+                self.context
+                    .post(Peers::One(peer), &Body::Fragment { payload, fragment });
             }
         }
     }
 
     /// A read of the own store is done.
     pub(crate) fn bulk_read_done(&mut self, token: u64, bytes: Result<Bytes, String>) {
-        let Some(bulk) = &mut self.bulk else { return };
+        let Some(bulk) = &mut self.context.storage.fragments else {
+            return;
+        };
         let read = bulk.read_done(token, bytes);
         if let ReadBack::Again(read) = read {
-            return self.want_read(read);
+            return self.context.effects.read(read);
         }
         let purpose = self.payloads.reading.remove(&token);
         match read {
@@ -233,9 +252,12 @@ impl<M: Machine, A: Application> Host<M, A> {
                 let payload = held.payload;
                 if let Some(Reading::Peer(peer, payload)) = purpose {
                     let fragment = None;
-                    self.post(Peers::One(peer), &Body::Fragment { payload, fragment });
+                    self.context
+                        .post(Peers::One(peer), &Body::Fragment { payload, fragment });
                 }
-                self.events
+                self.context
+                    .effects
+                    .events
                     .push(HostEvent::FragmentDamaged { payload, why });
                 self.payloads.looking = Some(None);
             }
@@ -246,7 +268,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// A peer wants what is here of a payload.
     pub(crate) fn serve_fragment(&mut self, peer: ReplicaId, payload: PayloadId) {
         let codes = self
-            .bulk
+            .context
+            .storage
+            .fragments
             .as_ref()
             .map_or(Vec::new(), |bulk| bulk.codes(payload));
         if codes.is_empty() {
@@ -257,7 +281,9 @@ impl<M: Machine, A: Application> Host<M, A> {
                     bytes,
                 )
             });
-            return self.post(Peers::One(peer), &Body::Fragment { payload, fragment });
+            return self
+                .context
+                .post(Peers::One(peer), &Body::Fragment { payload, fragment });
         }
         for code in codes {
             self.look_up(payload, code, Reading::Peer(peer, payload));
@@ -266,7 +292,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Some of a payload came, from a peer or from here.
     pub(crate) fn take_fragment(&mut self, id: PayloadId, fragment: Fragment) {
-        let kept = &mut self.payloads;
+        let kept = &mut *self.payloads;
         if let Some(gathered) = kept.gathers.take(&kept.coder, id, fragment) {
             self.gathered(id, gathered);
         }
@@ -278,20 +304,16 @@ impl<M: Machine, A: Application> Host<M, A> {
             readers,
             code,
         } = gathered;
-        self.counters.gathered += u64::from(code > 1);
+        self.context.effects.counters.gathered += u64::from(code > 1);
         self.rebuild(id, code, &bytes);
         self.payloads.cache.insert(id, bytes.clone());
         let answer = |token| (token, Answer::Payload(Ok(bytes.clone())));
-        self.answers.extend(readers.into_iter().map(answer));
+        self.context
+            .effects
+            .answers
+            .extend(readers.into_iter().map(answer));
         if let Some(entry) = self.payloads.gathers.part_of_entry(id, bytes.clone()) {
             self.payloads.held.push(entry);
-        }
-    }
-
-    /// Gives the machine the entries that it asked for and that are whole now.
-    pub(crate) fn hand_over_held(&mut self, now: Now) {
-        while let Some(entry) = self.payloads.held.pop() {
-            self.step(now, Input::Held(entry));
         }
     }
 }

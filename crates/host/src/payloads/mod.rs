@@ -25,6 +25,7 @@ mod pace;
 mod settle;
 mod staged;
 
+use crate::context::Context;
 pub(crate) use attach::lacks_attachment;
 use cache::Cache;
 use coded::Coded;
@@ -34,7 +35,7 @@ pub use coding::{Coding, Fragments};
 use gather::Gathers;
 use lacking::Lacking;
 use pace::Pace;
-use quorate_core::{Entry, Payload, PayloadId};
+use quorate_core::{Application, Entry, EntryId, Machine, Payload, PayloadId, PayloadRule, Peers};
 pub use settle::Recoded;
 use settle::Settling;
 pub(crate) use staged::STAGED_MAX;
@@ -43,7 +44,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a host knows of payloads, apart from the fragments in its bulk store.
-pub(crate) struct Payloads {
+pub(crate) struct Payloads<M: Machine> {
+    /// How long values are, in bytes, that are best submitted as payloads; `None` if none are.
+    min: Option<usize>,
     coder: Arc<Coder>,
     /// This replica's place: the index of its fragments.
     me: u8,
@@ -52,6 +55,8 @@ pub(crate) struct Payloads {
     coded: Coded,
     /// Payloads of which the driver is to make fragments.
     to_code: Vec<Coding>,
+    /// Messages that wait for fragments to be made of the payloads of this entry, under this code.
+    uncoded: Vec<((EntryId, u8), Peers, M::Message)>,
     /// Messages whose long fragments are on their way to the disk.
     staged: Staged,
     /// Whole payloads in memory.
@@ -73,16 +78,39 @@ pub(crate) struct Payloads {
     pace: Pace,
 }
 
-impl Payloads {
-    /// For the member at place `me`, where all places are below `n` and `code` fragments rebuild a payload
-    /// as a rule, with so many bytes of payloads in memory.
-    pub(crate) fn new((me, n): (u8, u8), code: u8, cache_bytes_max: usize) -> Payloads {
+/// Payloads, and what they work on.
+pub(crate) struct PayloadHandler<'a, M: Machine, A: Application> {
+    context: &'a mut Context<M, A>,
+    payloads: &'a mut Payloads<M>,
+}
+
+impl<M: Machine> Payloads<M> {
+    /// Lends what payloads work on.
+    pub(crate) fn with<'a, A: Application>(
+        &'a mut self,
+        context: &'a mut Context<M, A>,
+    ) -> PayloadHandler<'a, M, A> {
+        PayloadHandler {
+            context,
+            payloads: self,
+        }
+    }
+
+    /// For the member at place `me`, where all places are below `n`, under this rule of the protocol if it has one,
+    /// with so many bytes of payloads in memory.
+    pub(crate) fn new(
+        (me, n): (u8, u8),
+        rule: Option<PayloadRule>,
+        cache_bytes_max: usize,
+    ) -> Payloads<M> {
         Payloads {
+            min: rule.map(|rule| rule.min),
             coder: Arc::new(Coder::new(n.into())),
             me,
-            code,
+            code: rule.map_or(1, |rule| rule.code),
             coded: Coded::default(),
             to_code: Vec::new(),
+            uncoded: Vec::new(),
             staged: Staged::default(),
             cache: Cache::new(cache_bytes_max),
             gathers: Gathers::default(),
@@ -103,10 +131,11 @@ impl Payloads {
     }
 
     /// Another epoch begins, in which this replica has the place `me`, and all places are below `n`.
-    pub(crate) fn enter(&mut self, (me, n): (u8, u8), code: u8) {
+    pub(crate) fn enter(&mut self, (me, n): (u8, u8), rule: Option<PayloadRule>) {
+        self.min = rule.map(|rule| rule.min);
         self.coder = Arc::new(Coder::new(n.into()));
         self.me = me;
-        self.code = code;
+        self.code = rule.map_or(1, |rule| rule.code);
         self.look_again();
         self.coded = Coded::default();
         self.to_code.clear();
@@ -115,6 +144,7 @@ impl Payloads {
 
     /// The messages that wait are of an epoch that is over.
     pub(crate) fn forget_messages(&mut self) {
+        self.uncoded.clear();
         self.staged.forget_messages();
     }
 
@@ -147,6 +177,26 @@ impl Payloads {
     /// Payloads known to lack their fragment here.
     pub(crate) fn lacking(&self) -> impl ExactSizeIterator<Item = PayloadId> {
         self.lacking.ids()
+    }
+
+    /// How long values are, in bytes, that are best submitted as payloads; `None` if none are.
+    pub(crate) fn min(&self) -> Option<usize> {
+        self.min
+    }
+
+    /// Messages that wait for fragments to be made.
+    pub(crate) fn uncoded(&self) -> usize {
+        self.uncoded.len()
+    }
+
+    /// Takes the payloads of which the driver is to make fragments, in any order.
+    pub(crate) fn take_coding(&mut self) -> Vec<Coding> {
+        std::mem::take(&mut self.to_code)
+    }
+
+    /// Takes an entry that the machine asked for and that is whole now.
+    pub(crate) fn take_held(&mut self) -> Option<Entry> {
+        self.held.pop()
     }
 
     /// Messages that wait for what is attached to them to be stored.

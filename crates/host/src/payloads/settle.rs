@@ -13,10 +13,11 @@
 //! A payload says which epoch it is of: its entry was named by a machine of that epoch
 //! ([`Boot::of_epoch`](quorate_core::Boot::of_epoch)).
 
+use super::{PayloadHandler, Payloads};
+use crate::apply::Applier;
 use crate::epochs::payload_safety::members_to_settle;
 use crate::epochs::{Expect, Note, Order};
 use crate::frame::Body;
-use crate::host::Host;
 use crate::timers::Timer;
 use quorate_core::{
     Application, MILLIS, Machine, Member, Now, Numbers, PayloadId, Peers, ReplicaId,
@@ -78,11 +79,49 @@ enum Own {
     Safe,
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
+impl<M: Machine> Payloads<M> {
+    /// How far this replica is with the payloads that earlier epochs left. Those that died since they were
+    /// counted are done.
+    pub(crate) fn recoded(&self) -> Recoded {
+        let lacking_bytes = self.lacking.moving_bytes();
+        let total_bytes = self.settling.bytes.max(lacking_bytes);
+        Recoded {
+            done_bytes: total_bytes - lacking_bytes,
+            total_bytes,
+        }
+    }
+
+    /// Members that must hold all of their fragments before the newest epoch is settled.
+    pub(crate) fn members_to_settle<A: Application>(&self, applier: &Applier<A>) -> usize {
+        members_to_settle(&Numbers {
+            n: applier.newest().n(),
+            failures: applier.failures(),
+            code: self.code.into(),
+        })
+    }
+
+    /// A flush was taken, with everything that was not written.
+    pub(crate) fn settling_flushes(&mut self, is_synced: bool) {
+        let own = &mut self.settling.own;
+        if *own == Own::Here && is_synced {
+            *own = Own::Flushing;
+        }
+    }
+
+    /// The flush that was taken last is done.
+    pub(crate) fn settling_flushed(&mut self) {
+        let own = &mut self.settling.own;
+        if *own == Own::Flushing {
+            *own = Own::Safe;
+        }
+    }
+}
+
+impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
     /// Whether members should hold a payload under the code of the present epoch: those of the epochs
     /// before one that is settled, or is to be. Later ones may rightly have smaller codes.
     pub(super) fn is_moving(&self, id: PayloadId) -> bool {
-        let (state, newest) = (self.epochs(), self.epoch().number);
+        let (state, newest) = (self.context.epochs(), self.context.epoch().number);
         let since = match state.unsettled {
             Some(_) => newest,
             None if state.settled == 0 => return false,
@@ -95,104 +134,77 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// An epoch begins here, or is found to have begun. A member that was away may have to make up for
     /// what is settled among the others.
     pub(crate) fn watch_settling(&mut self, now: Now) {
-        let state = self.epochs();
-        if self.is_member() && (state.unsettled.is_some() || state.settled > 0) {
+        let state = self.context.epochs();
+        if self.context.is_member() && (state.unsettled.is_some() || state.settled > 0) {
             self.payloads.settling = Settling {
-                epoch: self.epoch().number,
+                epoch: self.context.epoch().number,
                 ..Settling::default()
             };
             self.payloads.look_again();
-            self.arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS);
-        }
-    }
-
-    /// How far this replica is with the payloads that earlier epochs left. Those that died since they were
-    /// counted are done.
-    #[must_use]
-    pub fn recoded(&self) -> Recoded {
-        let lacking_bytes = self.payloads.lacking.moving_bytes();
-        let total_bytes = self.payloads.settling.bytes.max(lacking_bytes);
-        Recoded {
-            done_bytes: total_bytes - lacking_bytes,
-            total_bytes,
+            self.context
+                .timers
+                .arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS);
         }
     }
 
     /// Time to look whether all is here, and whether others say so.
-    pub(crate) fn settle_further(&mut self, now: Now) {
-        let newest = self.epoch();
+    /// Returns an order to have decided, if there is one.
+    pub(crate) fn settle_further(&mut self, now: Now) -> Option<Order> {
+        let newest = self.context.epoch();
         let expect = Expect::of(newest);
-        if !self.is_member() || self.payloads.settling.epoch != newest.number {
-            return;
+        if !self.context.is_member() || self.payloads.settling.epoch != newest.number {
+            return None;
         }
         self.look_at_own();
         let is_safe = self.payloads.settling.own == Own::Safe;
-        if self.epochs().unsettled.is_none() {
+        if self.context.epochs().unsettled.is_none() {
             match is_safe {
                 true => self.payloads.settling.dropping = Some(None),
-                false => self.arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS),
+                false => self
+                    .context
+                    .timers
+                    .arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS),
             }
-            return;
+            return None;
         }
-        self.arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS);
+        self.context
+            .timers
+            .arm(Timer::Settle, now.mono_ns + LOOKS_EVERY_NS);
         if is_safe {
             self.payloads
                 .settling
                 .safe_on
-                .insert(self.transition.me().id);
-            let incarnation = self.transition.me().incarnation;
+                .insert(self.context.membership.me.id);
+            let incarnation = self.context.membership.me.incarnation;
             let note = Note::Safe { epoch: expect };
-            self.post(Peers::All, &Body::Note { incarnation, note });
+            self.context
+                .post(Peers::All, &Body::Note { incarnation, note });
         }
-        if self.payloads.settling.safe_on.len() >= self.members_to_settle() {
-            let epoch = expect.epoch;
-            self.propose(now, &Order::Settled { epoch });
-        }
-    }
-
-    /// Members that must hold all of their fragments before the newest epoch is settled.
-    #[must_use]
-    pub fn members_to_settle(&self) -> usize {
-        members_to_settle(&Numbers {
-            n: self.epoch().n(),
-            failures: self.applier.failures(),
-            code: self.payloads.code.into(),
-        })
+        let needed = self.payloads.members_to_settle(&self.context.applier);
+        let is_safe = self.payloads.settling.safe_on.len() >= needed;
+        let epoch = expect.epoch;
+        is_safe.then_some(Order::Settled { epoch })
     }
 
     fn look_at_own(&mut self) {
         let is_behind = self
-            .bulk
+            .context
+            .storage
+            .fragments
             .as_ref()
             .is_some_and(|bulk| bulk.behind_bytes() > 0);
         let settling = &mut self.payloads.settling;
         if settling.own == Own::Lacking && !self.payloads.is_lacking() && !is_behind {
             self.payloads.settling.own = Own::Here;
-            if let Some(log) = &mut self.log {
+            if let Some(log) = &mut self.context.storage.log {
                 log.want_sync();
             }
         }
     }
 
-    /// A flush was taken, with everything that was not written.
-    pub(crate) fn settling_flushes(&mut self, is_synced: bool) {
-        let own = &mut self.payloads.settling.own;
-        if *own == Own::Here && is_synced {
-            *own = Own::Flushing;
-        }
-    }
-
-    /// The flush that was taken last is done.
-    pub(crate) fn settling_flushed(&mut self) {
-        let own = &mut self.payloads.settling.own;
-        if *own == Own::Flushing {
-            *own = Own::Safe;
-        }
-    }
-
     /// A member says that it holds all that earlier epochs left.
     pub(crate) fn hear_safe(&mut self, from: Member, epoch: Expect) {
-        let newest = self.epoch();
+        let newest = self.context.epoch();
         let is_meant = epoch == Expect::of(newest) && newest.has(from);
         let settling = &mut self.payloads.settling;
         if is_meant && settling.epoch == epoch.epoch {
@@ -201,19 +213,19 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// Drops some superseded fragments; says whether there are more.
-    pub(crate) fn drop_superseded(&mut self) -> bool {
+    pub(super) fn drop_superseded(&mut self) -> bool {
         let Some(after) = self.payloads.settling.dropping else {
             return false;
         };
-        if self.payloads.settling.epoch != self.epoch().number {
+        if self.payloads.settling.epoch != self.context.epoch().number {
             self.payloads.settling.dropping = None;
             return false;
         }
-        let mut live = self.app().live(after, DROPPED_AT_ONCE);
+        let mut live = self.context.app().live(after, DROPPED_AT_ONCE);
         self.payloads.settling.dropping = live.last().map(|(id, _)| Some(*id));
         live.retain(|(id, _)| self.is_moving(*id));
         let (code, me) = (self.payloads.code, self.payloads.me);
-        if let Some(bulk) = &mut self.bulk {
+        if let Some(bulk) = &mut self.context.storage.fragments {
             for (id, _) in live {
                 if bulk.has_own(id, code..=code, me) {
                     bulk.free_other(id, code);

@@ -11,9 +11,9 @@
 //! spread before they have a slot), and the slot may then be learned from a peer, without a record:
 //! so the last few that came are remembered until one or the other happens.
 
-use crate::host::Host;
+use super::PayloadHandler;
 use bytes::Bytes;
-use quorate_core::{Application, Carry, EntryId, Input, Machine, Now, PayloadId, ReplicaId, Share};
+use quorate_core::{Application, Carry, EntryId, Machine, PayloadId, ReplicaId, Share};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -103,39 +103,41 @@ impl Staged {
     }
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
-    /// A message whose attachment is right: the machine gets it, at once or once that is stored.
+impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
+    /// A message whose attachment is right: returned for the machine, or kept until that is stored.
     pub(super) fn stage(
         &mut self,
-        now: Now,
         from: ReplicaId,
         (message, encoded): (M::Message, Bytes),
         (share, checksums): (Share, &[u64]),
-    ) {
+    ) -> Option<M::Message> {
         let share = Arc::new(share);
         match self.store_early(&message, &share, checksums) {
             Early::NotNeeded => {
                 self.remember_ahead(&message, &share, checksums);
-                self.hear(now, from, message, share);
+                Some(with_share(message, share))
             }
-            Early::NoRoom => {}
-            Early::Behind(ticket) => self.payloads.staged.waiting.push_back(Waiting {
-                ticket,
-                from,
-                message: encoded,
-                share,
-            }),
+            Early::NoRoom => None,
+            Early::Behind(ticket) => {
+                self.payloads.staged.waiting.push_back(Waiting {
+                    ticket,
+                    from,
+                    message: encoded,
+                    share,
+                });
+                None
+            }
         }
     }
 
     fn store_early(&mut self, message: &M::Message, share: &Share, checksums: &[u64]) -> Early {
-        let is_long = message.is_to_keep() && share.len() >= self.limits.long_bytes_min;
+        let is_long = message.is_to_keep() && share.len() >= self.context.limits.long_bytes_min;
         let (Some(attachment), true) = (message.attachment(), is_long) else {
             return Early::NotNeeded;
         };
         let (entry, code) = (attachment.entry, attachment.code);
         // The machine has no use for what is applied.
-        if self.bulk.is_none() || self.base_has(entry.id) {
+        if self.context.storage.fragments.is_none() || self.context.base_has(entry.id) {
             return Early::NotNeeded;
         }
         if !self.payloads.staged.has_room(share.len()) {
@@ -143,15 +145,18 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let lengths: Vec<u32> = entry.payloads().map(|payload| payload.len).collect();
         self.append_early(entry.id, (share, checksums), &lengths);
-        let bulk = self.bulk.as_ref();
+        let bulk = self.context.storage.fragments.as_ref();
         let ticket = bulk.and_then(|bulk| bulk.ticket(entry.id, lengths.len() as u32, code));
         ticket.map_or(Early::NotNeeded, Early::Behind)
     }
 
     fn remember_ahead(&mut self, message: &M::Message, share: &Arc<Share>, checksums: &[u64]) {
-        let is_short = message.is_to_keep() && share.len() < self.limits.long_bytes_min;
-        if let (Some(attachment), true, Some(_)) = (message.attachment(), is_short, &self.bulk)
-            && !self.base_has(attachment.entry.id)
+        let is_short = message.is_to_keep() && share.len() < self.context.limits.long_bytes_min;
+        if let (Some(attachment), true, Some(_)) = (
+            message.attachment(),
+            is_short,
+            &self.context.storage.fragments,
+        ) && !self.context.base_has(attachment.entry.id)
         {
             let ahead = (Arc::clone(share), checksums.into());
             self.payloads.staged.remember(attachment.entry.id, ahead);
@@ -166,12 +171,14 @@ impl<M: Machine, A: Application> Host<M, A> {
         lengths: &[u32],
     ) {
         let (n, parts) = (self.payloads.coder.n(), lengths.len() as u32);
-        let Some(bulk) = &mut self.bulk else { return };
+        let Some(bulk) = &mut self.context.storage.fragments else {
+            return;
+        };
         if bulk.held(entry, parts, share.code) {
             return;
         }
         bulk.append(entry, n, (share, checksums), 0, lengths);
-        if self.retained.entry(entry).is_none()
+        if self.context.storage.retained.entry(entry).is_none()
             && let Some((old, parts)) = self.payloads.staged.note(entry, parts)
         {
             self.drop_unclaimed(old, parts);
@@ -179,36 +186,35 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     fn drop_unclaimed(&mut self, entry: EntryId, parts: u32) {
-        if self.retained.entry(entry).is_some() {
+        if self.context.storage.retained.entry(entry).is_some() {
             return;
         }
         for id in (0..parts).map(|part| PayloadId { entry, part }) {
-            if let (false, Some(bulk)) = (self.app().is_live(id), &mut self.bulk) {
+            if let (false, Some(bulk)) = (
+                self.context.app().is_live(id),
+                &mut self.context.storage.fragments,
+            ) {
                 bulk.free(id);
             }
         }
     }
 
-    /// Gives the machine the messages whose attachments are on stable storage by now.
-    pub(crate) fn hand_over_staged(&mut self, now: Now) {
-        loop {
-            let Some(bulk) = &self.bulk else { return };
-            let staged = &mut self.payloads.staged;
-            let Some(waiting) = staged.take_stored(|ticket| bulk.is_stored(ticket)) else {
-                return;
-            };
-            let message = self.read_one_message(waiting.message);
-            let message = message.expect("it was decoded when it came");
-            self.hear(now, waiting.from, message, waiting.share);
-        }
+    /// Takes a message for the machine whose attachment is on stable storage by now, and who sent it.
+    pub(crate) fn take_stored(&mut self) -> Option<(ReplicaId, M::Message)> {
+        let bulk = self.context.storage.fragments.as_ref()?;
+        let staged = &mut self.payloads.staged;
+        let waiting = staged.take_stored(|ticket| bulk.is_stored(ticket))?;
+        let message = self.context.read_one_message(waiting.message);
+        let message = message.expect("it was decoded when it came");
+        Some((waiting.from, with_share(message, waiting.share)))
     }
+}
 
-    fn hear(&mut self, now: Now, from: ReplicaId, mut message: M::Message, share: Arc<Share>) {
-        if let Some(entry) = message.entry_mut() {
-            *entry = entry.clone().with_share(Some(share));
-        }
-        self.step(now, Input::Message { from, message });
+fn with_share<Message: Carry>(mut message: Message, share: Arc<Share>) -> Message {
+    if let Some(entry) = message.entry_mut() {
+        *entry = entry.clone().with_share(Some(share));
     }
+    message
 }
 
 /// What becomes of an attachment before the machine hears of it.

@@ -3,10 +3,9 @@
 use super::format::{Framer, Header, Kind};
 use super::load::HostState;
 use super::serve::InMemory;
-use super::{Kept, SnapshotId, SnapshotWrite};
+use super::{Kept, SnapshotHandler, SnapshotId, SnapshotWrite};
 use crate::api::Limits;
 use crate::flaw::Flaw;
-use crate::host::Host;
 use crate::log::Position;
 use bytes::Bytes;
 use quorate_core::{Application, Machine, Slot, Wire};
@@ -46,16 +45,21 @@ fn is_due(limits: &Limits, next: Slot, (before, after): (u64, u64), last_bytes: 
     by_slots || step > 0 && before / step != after / step
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
+impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
     /// A slot was applied. Only replicas with a log take snapshots unasked: the others have nothing
     /// to release.
     pub(crate) fn cut_if_due(&mut self, bytes_before: u64) {
-        if self.log.is_none() {
+        if self.context.storage.log.is_none() {
             return;
         }
-        let bytes = (bytes_before, self.applier.bytes_total());
+        let bytes = (bytes_before, self.context.applier.bytes_total());
         let last_bytes = self.snapshots.kept.back().map_or(0, |kept| kept.bytes);
-        if is_due(&self.limits, self.applier.next(), bytes, last_bytes) {
+        if is_due(
+            &self.context.limits,
+            self.context.applier.next(),
+            bytes,
+            last_bytes,
+        ) {
             self.cut();
         }
     }
@@ -67,40 +71,44 @@ impl<M: Machine, A: Application> Host<M, A> {
         if busy || !self.snapshots.storing.is_empty() || self.repair.is_under_way() {
             return;
         }
-        self.applier.take_back();
-        let slot = self.applier.next();
-        let piece_bytes = self.limits.snapshot_piece_bytes;
-        let header = Header::new(self.snapshots.cluster, self.seat.group, slot);
-        let base = match self.limits.flaw {
+        self.context.applier.take_back();
+        let slot = self.context.applier.next();
+        let piece_bytes = self.context.limits.snapshot_piece_bytes;
+        let header = Header::new(self.snapshots.cluster, self.context.seat.group, slot);
+        let base = match self.context.limits.flaw {
             Some(Flaw::BaseNotCarried) => M::Base::default(),
-            _ => self.base.clone(),
+            _ => self.context.base.clone(),
         };
-        let applied = self.applier.state();
+        let applied = self.context.applier.state();
         let state = HostState { applied, base };
         let mut first = VecDeque::from([
             (Kind::Header, header.to_bytes()),
             (Kind::Host, state.to_bytes()),
         ]);
-        let sessions = self.applier.sessions().pieces(piece_bytes);
-        if self.limits.flaw != Some(Flaw::SessionsNotCarried) {
+        let sessions = self.context.applier.sessions().pieces(piece_bytes);
+        if self.context.limits.flaw != Some(Flaw::SessionsNotCarried) {
             first.extend(sessions.into_iter().map(|piece| (Kind::Sessions, piece)));
         }
         let tail = self
+            .context
+            .storage
             .log
             .as_ref()
             .map_or(Position::default(), |log| log.tail());
-        if self.log.is_some() {
+        if self.context.storage.log.is_some() {
             self.snapshots.writes.push(SnapshotWrite::Begin { slot });
         } else {
             // Whoever it is for will ask for what follows it.
-            self.decided.hold(Some(slot));
+            self.context.storage.decided.hold(Some(slot));
         }
         self.snapshots.cutting = Some(Cutting {
             slot,
-            cut: self.applier.app_mut().cut(),
+            cut: self.context.applier.app_mut().cut(),
             first,
             framer: Framer::default(),
             from: self
+                .context
+                .storage
                 .retained
                 .first_slot_place()
                 .map_or(tail, |place| place.min(tail)),
@@ -116,8 +124,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Some(cutting) = &mut self.snapshots.cutting else {
             return false;
         };
-        let piece_bytes = self.limits.snapshot_piece_bytes;
-        let app = self.applier.app_mut();
+        let piece_bytes = self.context.limits.snapshot_piece_bytes;
+        let app = self.context.applier.app_mut();
         let next = cutting.first.pop_front().or_else(|| {
             let piece = app.piece(&mut cutting.cut, piece_bytes);
             piece.map(|piece| (Kind::App, piece))
@@ -129,7 +137,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let (kind, body) = next.unwrap_or_else(|| (Kind::End, cutting.framer.end()));
         let offset = cutting.framer.offset();
         let head = cutting.framer.head(kind, &body);
-        if self.log.is_none() {
+        if self.context.storage.log.is_none() {
             cutting.memory.extend([head, body]);
         } else {
             let offset = self.snapshots.write(offset, head);
@@ -150,7 +158,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             bytes: cutting.framer.offset(),
             digest: cutting.framer.digest(),
         };
-        if self.log.is_none() {
+        if self.context.storage.log.is_none() {
             self.snapshots.memory = Some(InMemory::new(id, cutting.memory));
             return self.taken(id);
         }
@@ -168,9 +176,9 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// Gives up the snapshot being taken: nothing stays pinned for it.
-    pub(super) fn release_cut(&mut self) {
+    pub(crate) fn release_cut(&mut self) {
         if let Some(cutting) = self.snapshots.cutting.take() {
-            self.applier.app_mut().release(cutting.cut);
+            self.context.applier.app_mut().release(cutting.cut);
         }
     }
 
@@ -178,7 +186,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     pub(super) fn abandon_cut(&mut self) {
         if let Some(cutting) = &self.snapshots.cutting {
             let slot = cutting.slot;
-            if self.log.is_some() {
+            if self.context.storage.log.is_some() {
                 self.snapshots.writes.push(SnapshotWrite::Abandon { slot });
             }
             self.release_cut();

@@ -22,11 +22,14 @@ pub(crate) use load::{Loaded, Stored, list, load, verify};
 pub(crate) use whole::write_whole;
 
 use crate::api::HostEvent;
-use crate::divergence::DigestOf;
+use crate::catch_up::CatchUp;
+use crate::context::Context;
+use crate::divergence::{DigestOf, Divergence};
 use crate::epochs::State;
 use crate::flaw::Flaw;
-use crate::host::Host;
-use crate::log::{Gap, Position};
+use crate::frame::Body;
+use crate::log::Position;
+use crate::repair::Repair;
 use bytes::Bytes;
 use cut::Cutting;
 use pull::Pull;
@@ -108,9 +111,9 @@ impl<M: Machine, A: Application> Snapshots<M, A> {
         }
     }
 
-    /// The log has these gaps.
-    pub(crate) fn note_gaps(&mut self, gaps: &[Gap]) {
-        self.ragged = gaps.iter().flat_map(Gap::ragged).collect();
+    /// The first records of these segments of the log are damaged.
+    pub(crate) fn note_ragged(&mut self, ragged: BTreeSet<u64>) {
+        self.ragged = ragged;
     }
 
     /// Own snapshots completed, and peers' installed.
@@ -121,6 +124,21 @@ impl<M: Machine, A: Application> Snapshots<M, A> {
     /// Bytes on their way to the disk.
     pub(crate) fn unwritten(&self) -> u64 {
         self.unwritten
+    }
+
+    /// What to do to snapshot files, in order.
+    pub(crate) fn take_writes(&mut self) -> Vec<SnapshotWrite> {
+        std::mem::take(&mut self.writes)
+    }
+
+    /// So many bytes of [`SnapshotWrite::Piece`]s were written (not synced), or will never be.
+    pub(crate) fn written(&mut self, bytes: u64) {
+        self.unwritten = self.unwritten.saturating_sub(bytes);
+    }
+
+    /// Reads of stored snapshots to perform.
+    pub(crate) fn take_reads(&mut self) -> Vec<SnapshotRead> {
+        std::mem::take(&mut self.reads)
     }
 
     /// Whether one is being fetched.
@@ -150,38 +168,40 @@ impl<M: Machine, A: Application> Snapshots<M, A> {
     }
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
-    /// What to do to snapshot files, in order.
-    pub fn take_snapshot_writes(&mut self) -> Vec<SnapshotWrite> {
-        std::mem::take(&mut self.snapshots.writes)
-    }
+/// What snapshots work on, beside themselves.
+pub(crate) struct SnapshotHandler<'a, M: Machine, A: Application> {
+    context: &'a mut Context<M, A>,
+    snapshots: &'a mut Snapshots<M, A>,
+    catch_up: &'a mut CatchUp,
+    divergence: &'a mut Divergence,
+    repair: &'a Repair<M>,
+}
 
-    /// So many bytes of [`SnapshotWrite::Piece`]s were written (not synced), or will never be.
-    pub fn snapshot_written(&mut self, bytes: u64) {
-        let left = self.snapshots.unwritten.saturating_sub(bytes);
-        self.snapshots.unwritten = left;
-    }
-
-    /// The snapshot of this slot is durable under its name; or writing it failed, at whatever
-    /// place. After a failure the driver ignores writes up to the next [`SnapshotWrite::Begin`].
-    pub fn snapshot_stored(&mut self, now: Now, slot: Slot, result: Result<(), String>) {
-        match result {
-            Err(why) => self.not_stored(now, slot, why),
-            Ok(()) if self.is_pulled(slot) => self.install_pulled(now),
-            Ok(()) => self.own_stored(now, slot),
+impl<M: Machine, A: Application> Snapshots<M, A> {
+    /// Lends what snapshots work on.
+    pub(crate) fn with<'a>(
+        &'a mut self,
+        context: &'a mut Context<M, A>,
+        catch_up: &'a mut CatchUp,
+        divergence: &'a mut Divergence,
+        repair: &'a Repair<M>,
+    ) -> SnapshotHandler<'a, M, A> {
+        SnapshotHandler {
+            context,
+            snapshots: self,
+            catch_up,
+            divergence,
+            repair,
         }
     }
+}
 
-    /// Reads of stored snapshots to perform.
-    pub fn take_snapshot_reads(&mut self) -> Vec<SnapshotRead> {
-        std::mem::take(&mut self.snapshots.reads)
-    }
-
+impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
     /// What may be deleted. To be asked for after every flush; each supersedes those before.
-    pub fn take_release(&mut self) -> Option<Release> {
-        let log = self.log.as_ref()?;
+    pub(crate) fn take_release(&mut self) -> Option<Release> {
+        let log = self.context.storage.log.as_ref()?;
         if let Some(kept) = self.snapshots.storing.front()
-            && self.limits.flaw == Some(Flaw::ReleasesTooEarly)
+            && self.context.limits.flaw == Some(Flaw::ReleasesTooEarly)
         {
             return Some(Release {
                 segments_before: kept.from.segment,
@@ -195,7 +215,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         due.map(|(_, release)| release)
     }
 
-    fn not_stored(&mut self, now: Now, slot: Slot, why: String) {
+    /// Writing a snapshot failed, at whatever place; the driver has dropped the file.
+    pub(crate) fn not_stored(&mut self, now: Now, slot: Slot, why: String) {
         self.snapshots.storing.retain(|kept| kept.slot != slot);
         if self
             .snapshots
@@ -213,45 +234,56 @@ impl<M: Machine, A: Application> Host<M, A> {
         {
             self.give_up_pull(now);
         }
-        self.events.push(HostEvent::SnapshotFailed { slot, why });
+        self.context
+            .effects
+            .events
+            .push(HostEvent::SnapshotFailed { slot, why });
     }
 
-    fn own_stored(&mut self, now: Now, slot: Slot) {
+    /// An own snapshot is durable under its name. Says from which segment on the log is to be kept, if more snapshots
+    /// are here than are needed.
+    pub(crate) fn own_stored(&mut self, now: Now, slot: Slot) -> Option<u64> {
         let storing = &mut self.snapshots.storing;
-        let Some(index) = storing.iter().position(|kept| kept.slot == slot) else {
-            return;
-        };
-        let Some(kept) = storing.remove(index) else {
-            return;
-        };
+        let index = storing.iter().position(|kept| kept.slot == slot)?;
+        let kept = storing.remove(index)?;
         self.snapshots.kept.push_back(kept);
         self.taken(SnapshotId {
             slot,
             bytes: kept.bytes,
             digest: kept.digest,
         });
-        self.release_log(now);
+        self.drop_superfluous(now)
     }
 
     /// An own snapshot is complete: peers compare theirs of the same slot.
     fn taken(&mut self, snapshot: SnapshotId) {
         self.snapshots.taken_total += 1;
-        self.events.push(HostEvent::SnapshotTaken(snapshot));
-        self.post(Peers::All, &crate::frame::Body::Taken(snapshot));
+        self.context
+            .effects
+            .events
+            .push(HostEvent::SnapshotTaken(snapshot));
+        self.context.post(Peers::All, &Body::Taken(snapshot));
         let seen = std::mem::take(&mut self.snapshots.seen);
         for (peer, slot, theirs) in &seen {
-            self.compare(*peer, (DigestOf::Snapshot, *slot), *theirs);
+            self.compare(*peer, *slot, *theirs);
         }
         self.snapshots.seen = seen;
     }
 
     /// A peer took a snapshot.
     pub(crate) fn peer_took(&mut self, peer: ReplicaId, snapshot: SnapshotId) {
-        self.compare(peer, (DigestOf::Snapshot, snapshot.slot), snapshot.digest);
+        self.compare(peer, snapshot.slot, snapshot.digest);
         let seen = &mut self.snapshots.seen;
         seen.push_back((peer, snapshot.slot, snapshot.digest));
         if seen.len() > SEEN_MAX {
             seen.pop_front();
         }
+    }
+
+    fn compare(&mut self, peer: ReplicaId, slot: Slot, theirs: u64) {
+        let is_blind = self.context.limits.flaw == Some(Flaw::DigestsNotCompared);
+        let mine = self.snapshots.digest_of(slot).filter(|_| !is_blind);
+        let of = (DigestOf::Snapshot, slot);
+        self.divergence.compare(of, mine, (peer, theirs));
     }
 }

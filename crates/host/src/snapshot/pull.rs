@@ -7,10 +7,9 @@
 
 use super::format::Header;
 use super::load::{Loaded, Loading};
-use super::{SnapshotId, SnapshotWrite};
+use super::{SnapshotHandler, SnapshotId, SnapshotWrite, Snapshots};
 use crate::api::HostEvent;
 use crate::frame::Body;
-use crate::host::Host;
 use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{Application, Machine, Now, Peers, ReplicaId, Slot};
@@ -52,13 +51,27 @@ impl<M: Machine, A> Pull<M, A> {
     }
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
+impl<M: Machine, A: Application> Snapshots<M, A> {
+    /// Whether the snapshot of this slot is the one that was fetched.
+    pub(crate) fn is_pulled(&self, slot: Slot) -> bool {
+        let pull = self.pull.as_ref();
+        pull.is_some_and(|pull| pull.id.slot == slot && pull.loaded.is_some())
+    }
+
+    /// Takes the fetched snapshot, which is whole.
+    pub(crate) fn take_pulled(&mut self) -> Option<(SnapshotId, Loaded<M, A>)> {
+        let pull = self.pull.take()?;
+        pull.loaded.map(|loaded| (pull.id, loaded))
+    }
+}
+
+impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
     /// A peer no longer has the slots that are missing here, but a snapshot that covers them.
     pub(crate) fn offered(&mut self, now: Now, peer: ReplicaId, id: SnapshotId) {
         if self.catch_up.offered(peer) {
-            self.disarm(Timer::FetchTimeout);
+            self.context.timers.disarm(Timer::FetchTimeout);
         }
-        if id.slot <= self.applied() || now.mono_ns < self.snapshots.pull_after_ns {
+        if id.slot <= self.context.applied() || now.mono_ns < self.snapshots.pull_after_ns {
             return;
         }
         let peers = self.catch_up.count();
@@ -92,11 +105,11 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn begin_pull(&mut self, now: Now, peer: ReplicaId, id: SnapshotId) {
         self.abandon_cut();
         let slot = id.slot;
-        if self.log.is_some() {
+        if self.context.storage.log.is_some() {
             self.snapshots.writes.push(SnapshotWrite::Begin { slot });
         }
-        let header = Header::new(self.snapshots.cluster, self.seat.group, slot);
-        let (app, sessions_max) = (self.app().empty(), self.limits.sessions_max);
+        let header = Header::new(self.snapshots.cluster, self.context.seat.group, slot);
+        let (app, sessions_max) = (self.context.app().empty(), self.context.limits.sessions_max);
         let first = self.snapshots.first.clone();
         self.snapshots.pull = Some(Pull {
             id,
@@ -111,7 +124,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             denied: BTreeSet::new(),
         });
         let snapshot = id;
-        self.events
+        self.context
+            .effects
+            .events
             .push(HostEvent::SnapshotWanted { peer, snapshot });
         self.ask_piece(now);
     }
@@ -149,35 +164,40 @@ impl<M: Machine, A: Application> Host<M, A> {
         pull.peer = next.unwrap_or(pull.peer);
         let (peer, is_round) = (pull.peer, pull.silent >= count);
         if is_round {
-            let from = self.applied();
-            self.post(Peers::One(peer), &Body::Fetch { from });
+            let from = self.context.applied();
+            self.context.post(Peers::One(peer), &Body::Fetch { from });
         }
         self.ask_piece(now);
     }
 
     fn ask_piece(&mut self, now: Now) {
         let wait = self.snapshots.is_full();
-        let timeout_ns = self.limits.catch_up_timeout_ns;
+        let timeout_ns = self.context.limits.catch_up_timeout_ns;
         let Some(pull) = &mut self.snapshots.pull else {
             return;
         };
         pull.is_asking = !wait;
         pull.asked_ns = now.mono_ns;
         if wait {
-            return self.arm(Timer::Pull, now.mono_ns + DISK_WAIT_NS);
+            return self
+                .context
+                .timers
+                .arm(Timer::Pull, now.mono_ns + DISK_WAIT_NS);
         }
         let (peer, id, offset) = (pull.peer, pull.id, pull.offset);
         let (slot, digest) = (id.slot, id.digest);
-        self.arm(Timer::Pull, now.mono_ns + timeout_ns);
+        self.context
+            .timers
+            .arm(Timer::Pull, now.mono_ns + timeout_ns);
         let want = Body::WantPiece {
             slot,
             digest,
             offset,
         };
-        self.post(Peers::One(peer), &want);
+        self.context.post(Peers::One(peer), &want);
     }
 
-    /// A chunk came.
+    /// A chunk came. Says whether the snapshot is whole and as durable as it will ever be: it is to be installed.
     pub(crate) fn piece_came(
         &mut self,
         now: Now,
@@ -185,17 +205,17 @@ impl<M: Machine, A: Application> Host<M, A> {
         slot: Slot,
         offset: u64,
         bytes: Bytes,
-    ) {
+    ) -> bool {
         if self.pull_is_late(now) {
-            return;
+            return false;
         }
         let Some(pull) = &mut self.snapshots.pull else {
-            return;
+            return false;
         };
         let left = pull.id.bytes - pull.offset;
         let is_next = (slot, offset) == (pull.id.slot, pull.offset) && !bytes.is_empty();
         let Some(loading) = pull.loading.as_mut().filter(|_| is_next) else {
-            return;
+            return false;
         };
         let fed = if bytes.len() as u64 > left {
             Err("it is longer than it should be".into())
@@ -203,7 +223,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             loading.feed(&bytes)
         };
         if let Err(why) = fed {
-            return self.pull_failed(now, format!("from replica {peer}: {why}"));
+            self.pull_failed(now, format!("from replica {peer}: {why}"));
+            return false;
         }
         let length = bytes.len() as u64;
         pull.offset += length;
@@ -212,56 +233,67 @@ impl<M: Machine, A: Application> Host<M, A> {
         // It offered another one, and has this one too.
         pull.denied.remove(&peer);
         pull.is_asking = false;
-        let due_ns = pull.asked_ns + length * 1_000_000_000 / self.limits.snapshot_rate.max(1);
+        let due_ns =
+            pull.asked_ns + length * 1_000_000_000 / self.context.limits.snapshot_rate.max(1);
         let is_whole = pull.offset == pull.id.bytes;
-        if self.log.is_some() {
+        if self.context.storage.log.is_some() {
             self.snapshots.write(offset, bytes);
         }
         if is_whole {
-            self.pulled(now);
-        } else if due_ns <= now.mono_ns {
+            return self.pulled(now);
+        }
+        if due_ns <= now.mono_ns {
             self.ask_piece(now);
         } else {
-            self.arm(Timer::Pull, due_ns);
+            self.context.timers.arm(Timer::Pull, due_ns);
         }
+        false
     }
 
-    /// Every byte came.
-    fn pulled(&mut self, now: Now) {
-        self.disarm(Timer::Pull);
+    /// Every byte came. Says whether the snapshot is to be installed now.
+    fn pulled(&mut self, now: Now) -> bool {
+        self.context.timers.disarm(Timer::Pull);
         let Some(pull) = &mut self.snapshots.pull else {
-            return;
+            return false;
         };
         let SnapshotId {
             slot,
             bytes,
             digest,
         } = pull.id;
-        let loaded = pull.loading.take().map(Loading::finish);
-        match loaded {
-            Some(Ok(loaded)) if loaded.digest == digest => pull.loaded = Some(loaded),
-            Some(Ok(_)) => return self.pull_failed(now, "its digest is another".into()),
-            Some(Err(why)) => return self.pull_failed(now, why),
-            None => return,
+        let failed = match pull.loading.take().map(Loading::finish) {
+            Some(Ok(loaded)) if loaded.digest == digest => {
+                pull.loaded = Some(loaded);
+                None
+            }
+            Some(Ok(_)) => Some("its digest is another".into()),
+            Some(Err(why)) => Some(why),
+            None => return false,
+        };
+        if let Some(why) = failed {
+            self.pull_failed(now, why);
+            return false;
         }
-        if self.log.is_some() {
+        let has_log = self.context.storage.log.is_some();
+        if has_log {
             // A replica that could lose it again would have a gap in its log.
             self.snapshots
                 .writes
                 .push(SnapshotWrite::End { slot, bytes });
-        } else {
-            self.install_pulled(now);
         }
+        !has_log
     }
 
     /// Whether this replica has got there by other means; then the pull ends.
     fn pull_is_late(&mut self, now: Now) -> bool {
-        let next = self.applied();
+        let next = self.context.applied();
         let is_late = |pull: &Pull<M, A>| pull.loaded.is_none() && pull.id.slot <= next;
         let late = self.snapshots.pull.as_ref().is_some_and(is_late);
         if late {
             self.abandon_pull();
-            self.watch_lag(now);
+            self.catch_up
+                .with(self.context, self.snapshots.is_pulling())
+                .watch_lag(now);
         }
         late
     }
@@ -281,38 +313,31 @@ impl<M: Machine, A: Application> Host<M, A> {
     /// Storing it failed; the driver has dropped the file.
     pub(super) fn give_up_pull(&mut self, now: Now) {
         self.snapshots.pull = None;
-        self.disarm(Timer::Pull);
+        self.context.timers.disarm(Timer::Pull);
         self.pause_pulls(now);
     }
 
     fn pause_pulls(&mut self, now: Now) {
         self.snapshots.pull_after_ns = now.mono_ns + PAUSE_NS;
-        self.watch_lag(now);
+        self.catch_up
+            .with(self.context, self.snapshots.is_pulling())
+            .watch_lag(now);
     }
 
     fn abandon_pull(&mut self) {
-        self.disarm(Timer::Pull);
+        self.context.timers.disarm(Timer::Pull);
         if let Some(pull) = self.snapshots.pull.take()
-            && self.log.is_some()
+            && self.context.storage.log.is_some()
         {
             let slot = pull.id.slot;
             self.snapshots.writes.push(SnapshotWrite::Abandon { slot });
         }
     }
 
-    /// Whether the snapshot of this slot is the one that was fetched.
-    pub(super) fn is_pulled(&self, slot: Slot) -> bool {
-        let pull = self.snapshots.pull.as_ref();
-        pull.is_some_and(|pull| pull.id.slot == slot && pull.loaded.is_some())
-    }
-
-    /// Takes the fetched snapshot, which is whole.
-    pub(super) fn take_pulled(&mut self) -> Option<(SnapshotId, Loaded<M, A>)> {
-        let pull = self.snapshots.pull.take()?;
-        pull.loaded.map(|loaded| (pull.id, loaded))
-    }
-
     pub(super) fn snapshot_failed(&mut self, slot: Slot, why: String) {
-        self.events.push(HostEvent::SnapshotFailed { slot, why });
+        self.context
+            .effects
+            .events
+            .push(HostEvent::SnapshotFailed { slot, why });
     }
 }

@@ -5,11 +5,9 @@
 //! the part that goes is appended again first, and so is a record of where the log begins now; when
 //! that is durable, the driver may delete.
 
-use super::{Release, Snapshots};
-use crate::flaw::Flaw;
-use crate::host::Host;
-use crate::log::{Kind, Position, encode_release};
-use quorate_core::{Application, Machine, Now, Record};
+use super::{Release, SnapshotHandler, Snapshots};
+use crate::log::{Kind, encode_release};
+use quorate_core::{Application, Machine, Now};
 
 /// Snapshots that stay.
 const KEPT: usize = 2;
@@ -18,23 +16,32 @@ const KEPT_FOR_PEERS_MAX: usize = 4;
 /// How long after it asked for a part of a snapshot a peer is taken to be fetching it, in ns.
 const FETCHING_NS: u64 = 5_000_000_000;
 
-impl<M: Machine, A: Application> Host<M, A> {
-    /// A snapshot has become durable: prepares the release of what it makes superfluous.
-    pub(super) fn release_log(&mut self, now: Now) {
+impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
+    /// A snapshot has become durable: gives up those that it makes superfluous. Returns the first segment of the log
+    /// that is still needed: what the parts of the host need of those before is to be appended again, and then
+    /// [`Self::release_log`] is called.
+    pub(super) fn drop_superfluous(&mut self, now: Now) -> Option<u64> {
         if self.snapshots.kept.len() < KEPT {
-            return;
+            return None;
         }
         let superfluous = self.superfluous(now);
         self.snapshots.kept.drain(..superfluous);
         let oldest = self.snapshots.kept[0];
-        let Some(log) = &self.log else { return };
-        let place = self.decided.first_place(oldest.slot);
-        let from = oldest.from.min(place.unwrap_or_else(|| log.tail()));
-        let first = self.snapshots.first_to_keep(from.segment);
-        self.carry_on(first);
-        self.decided.release(oldest.slot);
+        let storage = &self.context.storage;
+        let tail = storage.log.as_ref()?.tail();
+        let place = storage.decided.first_place(oldest.slot);
+        let from = oldest.from.min(place.unwrap_or(tail));
+        Some(self.snapshots.first_to_keep(from.segment))
+    }
+
+    /// Gives up the log before this segment, once it is durable that it begins there.
+    pub(crate) fn release_log(&mut self, first: u64) {
+        let oldest = self.snapshots.kept[0];
+        self.context.storage.decided.release(oldest.slot);
         self.catch_up.forget_reads(first);
-        let Some(log) = &mut self.log else { return };
+        let Some(log) = &mut self.context.storage.log else {
+            return;
+        };
         log.append(Kind::Release, encode_release(first), true);
         let release = Release {
             segments_before: first,
@@ -55,21 +62,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         (first..usual)
             .find(|index| is_fetched(kept[*index].asked_ns))
             .unwrap_or(usual)
-    }
-
-    /// Appends again what is still needed and lies before this segment.
-    fn carry_on(&mut self, segment: u64) {
-        let end = Position { segment, offset: 0 };
-        let next = self.decided.next();
-        self.carry_on_epoch_record(end);
-        self.carry_on_note(end);
-        for record in self.retained.take_before(end, next) {
-            let is_dropped =
-                self.limits.flaw == Some(Flaw::ScalarsNotCarried) && record.scalar().is_some();
-            if !is_dropped {
-                self.append_record(record, true);
-            }
-        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! Giving a snapshot to a peer, a chunk at a time, as it asks.
 
-use super::{SnapshotId, SnapshotRead};
+use super::{SnapshotHandler, SnapshotId, SnapshotRead};
 use crate::frame::Body;
-use crate::host::Host;
 use crate::timers::Timer;
 use bytes::{Bytes, BytesMut};
 use quorate_core::{Application, Machine, Now, Peers, ReplicaId, Slot};
@@ -61,7 +60,7 @@ impl InMemory {
     }
 }
 
-impl<M: Machine, A: Application> Host<M, A> {
+impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
     /// A peer needs slots that are not kept: offers it a snapshot, or takes one for it.
     pub(crate) fn offer(&mut self, now: Now, peer: ReplicaId, from: Slot) {
         let id = match self.snapshots.memory.as_mut() {
@@ -72,12 +71,14 @@ impl<M: Machine, A: Application> Host<M, A> {
             None => self.newest_kept(),
         };
         // It must reach up to what can be had without it.
-        let id = id.filter(|id| id.slot > from && id.slot >= self.decided.first());
+        let id = id.filter(|id| id.slot > from && id.slot >= self.context.storage.decided.first());
         match id {
-            Some(id) => self.post(Peers::One(peer), &Body::Offer(id)),
-            None if self.log.is_none() => {
+            Some(id) => self.context.post(Peers::One(peer), &Body::Offer(id)),
+            None if self.context.storage.log.is_none() => {
                 self.cut();
-                self.arm(Timer::Forget, now.mono_ns + MEMORY_NS);
+                self.context
+                    .timers
+                    .arm(Timer::Forget, now.mono_ns + MEMORY_NS);
             }
             None => {}
         }
@@ -100,7 +101,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         (slot, digest): (Slot, u64),
         offset: u64,
     ) {
-        let len = self.limits.snapshot_chunk_bytes;
+        let len = self.context.limits.snapshot_chunk_bytes;
         if let Some(memory) = &mut self.snapshots.memory
             && (memory.id.slot, memory.id.digest) == (slot, digest)
         {
@@ -142,7 +143,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     }
 
     /// A read of a stored snapshot is done. Fewer bytes than asked for are an error.
-    pub fn snapshot_read_done(&mut self, _now: Now, token: u64, bytes: Result<Bytes, String>) {
+    pub(crate) fn read_done(&mut self, token: u64, bytes: Result<Bytes, String>) {
         let Some(reading) = self.snapshots.reading.remove(&token) else {
             return;
         };
@@ -161,7 +162,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             offset,
             bytes,
         };
-        self.post(Peers::One(peer), &piece);
+        self.context.post(Peers::One(peer), &piece);
     }
 
     /// Drops the snapshot in memory if nobody has asked for it for long.
@@ -172,10 +173,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         let until_ns = asked_ns.map_or(0, |asked_ns| asked_ns + MEMORY_NS);
         if now.mono_ns < until_ns {
-            return self.arm(Timer::Forget, until_ns);
+            return self.context.timers.arm(Timer::Forget, until_ns);
         }
         self.snapshots.memory = None;
-        self.decided.hold(None);
+        self.context.storage.decided.hold(None);
     }
 }
 
