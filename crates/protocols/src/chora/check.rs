@@ -15,9 +15,12 @@ impl Replica {
             self.verified <= self.log.end(),
             "what is verified is here (J5)"
         );
-        assert!(self.claim <= self.ap(), "what is claimed is held (J5)");
         assert!(
-            self.durable_end <= self.log.end(),
+            self.traffic.claim <= self.ap(),
+            "what is claimed is held (J5)"
+        );
+        assert!(
+            self.disk.end() <= self.log.end(),
             "what is durable is here (J8)"
         );
         for (slot, logged) in &self.pending {
@@ -29,9 +32,9 @@ impl Replica {
             self.verified,
             "what can be verified is, if it holds anything"
         );
-        for offer in &self.offers {
+        for offer in &self.clients.open {
             assert!(
-                offer.is_handed_on || !self.are_offers_handed_on,
+                offer.is_handed_on || !self.clients.are_handed_on,
                 "an own entry waits to be handed on"
             );
             let is_done = self.done.entries.contains(offer.entry.id);
@@ -54,7 +57,7 @@ impl Replica {
         assert_eq!(self.start, Some(init.start()));
         if self.may_propose() {
             assert!(self.ap() >= init.start(), "VIEW-INIT is committed (J9)");
-            let owner = init.owner(self.next_own);
+            let owner = init.owner(self.own.next);
             assert_eq!(
                 owner,
                 Some(self.config.me),

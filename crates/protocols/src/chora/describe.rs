@@ -156,9 +156,18 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
     };
     let head = format!(
         "v{}, {role}, {pattern}, verified {:?}, durable {:?}, latest {:?}, next own {:?}{mute}{mode}",
-        replica.view, replica.verified, replica.durable_end, replica.latest, replica.next_own
+        replica.view,
+        replica.verified,
+        replica.disk.end(),
+        replica.traffic.latest,
+        replica.own.next
     );
-    let acked: Vec<String> = replica.acked.iter().map(|ack| format!("{ack:?}")).collect();
+    let acked: Vec<String> = replica
+        .traffic
+        .acked
+        .iter()
+        .map(|ack| format!("{ack:?}"))
+        .collect();
     let acked = format!("acknowledged: {}", acked.join(" "));
     let log = replica.log.entries().take(20).map(logged);
     let waiting = replica.pending.values().take(20);
@@ -185,9 +194,9 @@ fn later(lives: &Lives) -> String {
 pub(super) fn explain(replica: &Replica) -> String {
     let waiting = format!(
         "{} own entries, {} to propose and {} commands wait",
-        replica.offers.len(),
+        replica.clients.open.len(),
         replica.queue.len(),
-        replica.backlog.len()
+        replica.clients.backlog.len()
     );
     format!("{}; {waiting}", state(replica).join("; "))
 }

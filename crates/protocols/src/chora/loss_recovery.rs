@@ -17,9 +17,9 @@ type Ranges = BTreeMap<MemberIndex, Vec<(Slot, Slot)>>;
 impl Replica {
     /// The time for what is missing, or unanswered, to come by itself is over.
     pub(super) fn on_gap(&mut self, out: &mut Out<Self>) {
-        let before = self.armed.gap.take();
-        self.armed.is_hurried = false;
-        let is_lost = std::mem::take(&mut self.is_lost);
+        let before = self.watch.armed.gap.take();
+        self.watch.armed.is_hurried = false;
+        let is_lost = std::mem::take(&mut self.watch.is_lost);
         if before != Some(self.progress()) {
             if is_lost {
                 self.say_nacks(out);
@@ -40,7 +40,7 @@ impl Replica {
         self.offer_again();
         self.ask_about_reads_again(out);
         self.say_rejoin_again(out);
-        self.attempts += 1;
+        self.watch.attempts += 1;
     }
 
     /// The coordination timer: what nobody says that it has is said again, and all are asked how far
@@ -56,12 +56,14 @@ impl Replica {
 
     /// What others say is committed, and is not known here, is fetched.
     fn catch_up(&mut self, out: &mut Out<Self>) {
-        let ahead = self.heard_claim;
-        if ahead <= self.ap() || self.attempts == 0 {
+        let ahead = self.traffic.heard_claim;
+        if ahead <= self.ap() || self.watch.attempts == 0 {
             return;
         }
         let members = self.config.all();
-        let mut having = members.iter().filter(|member| self.acked[*member] >= ahead);
+        let mut having = members
+            .iter()
+            .filter(|member| self.traffic.acked[*member] >= ahead);
         if let Some(member) = having.find(|member| *member != self.config.me) {
             out.emit(Event::Branch("committed elsewhere"));
             out.catch_up(self.config.id(member), Slot(ahead.0 - 1));
@@ -91,7 +93,7 @@ impl Replica {
             let at = Slot(start.0.saturating_sub(1));
             self.note_missing(&mut missing, at);
         }
-        let end = self.latest.max(self.log.end()).min(self.horizon());
+        let end = self.traffic.latest.max(self.log.end()).min(self.horizon());
         let mut slot = self.verified;
         while slot < end {
             if !self.pending.contains_key(&slot) {
@@ -130,9 +132,9 @@ impl Replica {
             return None;
         }
         let is_out = first == me || self.down.contains(first);
-        let turn = match self.attempts.checked_sub(NACK_RETRY) {
+        let turn = match self.watch.attempts.checked_sub(NACK_RETRY) {
             None if !is_out => return Some(first),
-            None => self.attempts as usize + 1,
+            None => self.watch.attempts as usize + 1,
             Some(late) => late as usize + 1,
         };
         let others = self.config.others();
@@ -205,9 +207,9 @@ impl Replica {
             return;
         };
         let me = self.config.me;
-        let first = init.next_of(me, first.max(self.next_own));
+        let first = init.next_of(me, first.max(self.own.next));
         if first.is_some_and(|slot| slot < until) {
-            self.skip_until = self.skip_until.max(until);
+            self.own.skip_until = self.own.skip_until.max(until);
         }
     }
 }

@@ -28,10 +28,12 @@
 //! There are no heartbeats. Who waits for something asks, and gives the view up when nothing moves;
 //! a cluster where nobody waits arms no timer.
 
+mod campaign;
 mod check;
 mod config;
 mod delays;
 mod describe;
+mod disk;
 mod figures;
 mod load;
 mod log;
@@ -54,6 +56,7 @@ mod role;
 mod rounds;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod verify;
 mod view;
 mod waits;

@@ -26,7 +26,7 @@ impl Replica {
         }
         if header.view < self.view {
             if self.start.is_some() {
-                self.owes.insert(from);
+                self.traffic.owes.insert(from);
             }
             return;
         }
@@ -38,7 +38,7 @@ impl Replica {
             (self.start, self.informant) = (header.start, Some(from));
             self.follow();
         }
-        self.hear_header(from, header);
+        self.traffic.hear(from, header, self.horizon());
         self.rounds.hear(from, &pulse);
         for logged in pulse.recover {
             self.take(logged, out);
@@ -51,13 +51,6 @@ impl Replica {
             self.on_nack(from, &pulse.nack, out);
         }
         self.exit_round_early(now, out);
-    }
-
-    fn hear_header(&mut self, from: MemberIndex, header: &Header) {
-        self.acked[from] = self.acked[from].max(header.ack);
-        self.heard_claim = self.heard_claim.max(header.commit);
-        self.latest = self.latest.max(header.latest.min(self.horizon()));
-        self.owes.insert_if(from, header.asks);
     }
 
     /// PROPOSE or SKIP.
@@ -85,10 +78,10 @@ impl Replica {
         self.expect(from, &init, (skip_from, slot, value.is_some()));
         self.skip(&init, from, (skip_from, slot));
         let Some(value) = value else { return };
-        self.latest = self.latest.max(slot.next());
+        self.traffic.note_proposed(slot.next());
         if slot < self.verified {
             // Its proposer has not heard that.
-            self.owes.insert(from);
+            self.traffic.owes.insert(from);
         }
         self.take_pending(Logged {
             slot,
@@ -102,7 +95,7 @@ impl Replica {
     fn stash(&mut self, slot: Slot, value: Option<Value>) {
         let is_dealt = self.start.is_some_and(|start| slot >= start);
         if let Some(value) = value.filter(|_| is_dealt) {
-            self.latest = self.latest.max(slot.next());
+            self.traffic.note_proposed(slot.next());
             self.take_pending(Logged {
                 slot,
                 eview: self.view,
@@ -114,10 +107,10 @@ impl Replica {
     /// Sees whether something of a proposer was lost before what it says now.
     fn expect(&mut self, from: MemberIndex, init: &ViewInit, said: (Slot, Slot, bool)) {
         let (skip_from, slot, has_value) = said;
-        self.is_lost |= skip_from > self.expected[from];
+        self.watch.is_lost |= skip_from > self.traffic.expected[from];
         let end = if has_value { slot.next() } else { slot };
         if let Some(next) = init.next_of(from, end) {
-            self.expected[from] = self.expected[from].max(next);
+            self.traffic.expected[from] = self.traffic.expected[from].max(next);
         }
     }
 
@@ -170,8 +163,8 @@ impl Replica {
         {
             self.commit_to(counted, true, out);
         }
-        if self.heard_claim > self.claim {
-            self.commit_to(self.heard_claim, false, out);
+        if self.traffic.heard_claim > self.traffic.claim {
+            self.commit_to(self.traffic.heard_claim, false, out);
         }
     }
 
@@ -180,11 +173,15 @@ impl Replica {
         let (me, own) = (self.config.me, self.ack());
         let of = |member: MemberIndex| match member == me {
             true => own,
-            false => self.acked[member],
+            false => self.traffic.acked[member],
         };
         let acked = self.config.all().iter().map(of);
-        let enough = self.config.thresholds.commit.clamp(1, self.acked.len());
-        reached(acked, enough, self.claim.min(self.ap()))
+        let enough = self
+            .config
+            .thresholds
+            .commit
+            .clamp(1, self.traffic.acked.len());
+        reached(acked, enough, self.traffic.claim.min(self.ap()))
     }
 
     /// Every slot before one is committed in this view; those that are here are delivered. What is
@@ -195,7 +192,7 @@ impl Replica {
             false => held,
             true => end,
         };
-        self.claim = self.claim.max(claimed);
+        self.traffic.claim = self.traffic.claim.max(claimed);
         while self.ap() < held
             && let Some(logged) = self.log.commit()
         {
@@ -238,8 +235,9 @@ impl Replica {
 
     /// Something was committed.
     fn moved(&mut self, out: &mut Out<Self>) {
-        (self.attempts, self.stalls) = (0, 0);
-        (self.is_moving, self.is_serving_requests) = (true, true);
+        self.watch.attempts = 0;
+        self.campaign.end_stalls();
+        (self.watch.is_moving, self.clients.is_serving_requests) = (true, true);
         let reason = Reason::Stalled;
         if matches!(self.role, Role::Canvassing { reason: other, .. } if other == reason) {
             self.role = Role::Follower;
@@ -262,22 +260,20 @@ impl Replica {
         }
         self.log.install(next, eview);
         self.verified = self.verified.max(next).min(self.log.end());
-        // A tail of another lineage went with it, and what is still written of that counts for nothing.
-        let here = next..self.log.end();
-        self.unflushed.retain(|(_, slot)| here.contains(slot));
-        self.durable_end = self.durable_end.max(next).min(self.log.end());
+        self.disk.install(next..self.log.end());
         if eview == self.view || self.config.faults.is(Fault::BorrowedClaim) {
-            self.claim = self.claim.max(next);
+            self.traffic.claim = self.traffic.claim.max(next);
         }
         self.pending = self.pending.split_off(&next);
-        self.latest = self.latest.max(next);
-        let own = self.next_own.max(next);
+        self.traffic.note_proposed(next);
+        let own = self.own.next.max(next);
         let init = self.init.as_ref();
-        self.next_own = init
+        self.own.next = init
             .and_then(|init| init.next_of(self.config.me, own))
             .unwrap_or(own);
         let done = &self.done;
-        self.offers
+        self.clients
+            .open
             .retain(|offer| !done.entries.contains(offer.entry.id));
         self.queue.retain(|entry| !done.entries.contains(entry.id));
         self.moved(out);
@@ -294,7 +290,7 @@ impl Replica {
     /// promises counts.
     pub(super) fn ack(&self) -> Slot {
         if self.is_voting() {
-            self.verified.min(self.durable_end)
+            self.verified.min(self.disk.end())
         } else {
             Slot(0)
         }
@@ -309,8 +305,8 @@ impl Replica {
             pace_ns: self.rounds.pace_ns(),
             sent_ns: self.rounds.load.now_ns(),
             ack: self.ack(),
-            commit: self.claim,
-            latest: self.latest,
+            commit: self.traffic.claim,
+            latest: self.traffic.latest,
             asks,
             lives: self.lives.clone(),
         }
@@ -321,12 +317,13 @@ impl Replica {
         let ack = self.ack();
         match to {
             Peers::All => {
-                (self.said_ack, self.owes) = (self.said_ack.max(ack), MemberSet::EMPTY);
+                self.traffic.said_ack = self.traffic.said_ack.max(ack);
+                self.traffic.owes = MemberSet::EMPTY;
                 self.rounds.load.network.counts.multicasts += 1;
             }
             Peers::One(peer) => {
                 let member = self.config.member(peer).unwrap_or(self.config.me);
-                self.owes.remove(member);
+                self.traffic.owes.remove(member);
             }
         }
         let pulse = Pulse {
@@ -342,11 +339,11 @@ impl Replica {
 
     /// ACK: what was not said with anything else. In a round it waits for the next.
     pub(super) fn say_what_is_due(&mut self, out: &mut Out<Self>) {
-        if self.ack() > self.said_ack && !self.rounds.is_pulsing() {
+        if self.ack() > self.traffic.said_ack && !self.rounds.is_pulsing() {
             let proposal = self.skip_ahead();
             self.say_to_all(proposal, out);
         }
-        let owes = self.owes & self.config.others();
+        let owes = self.traffic.owes & self.config.others();
         for member in owes {
             self.say_pulse(self.peer(member), Body::default(), out);
         }
@@ -363,7 +360,7 @@ impl Replica {
             return;
         }
         self.down.remove(member);
-        self.stalls = 0;
+        self.campaign.end_stalls();
         self.say_rejoin(MemberSet::only(member), out);
         self.ask_end_of(member, out);
         if self.is_waiting() {
@@ -378,9 +375,9 @@ impl Replica {
 
     /// Moves the repair timer forward.
     pub(super) fn hurry(&mut self, out: &mut Out<Self>) {
-        if !self.armed.is_hurried {
-            self.armed.is_hurried = true;
-            self.armed.gap = Some(self.progress());
+        if !self.watch.armed.is_hurried {
+            self.watch.armed.is_hurried = true;
+            self.watch.armed.gap = Some(self.progress());
             out.arm(Timer::Gap, quorate_core::Due::After(self.config.grace_ns));
         }
     }

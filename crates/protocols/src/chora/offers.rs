@@ -2,7 +2,7 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
-use crate::shared::backlog::refuse_withdrawn;
+use crate::shared::backlog::{Backlog, refuse_withdrawn};
 use quorate_core::{
     Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, MemberIndex, Now, Out, Outcome, Refusal,
     RequestId,
@@ -24,6 +24,50 @@ impl Hash for Offer {
     }
 }
 
+/// What clients of a replica sent, and is not committed.
+#[derive(Clone, Debug)]
+pub(super) struct Clients {
+    /// Commands without an entry.
+    pub(super) backlog: Backlog,
+    /// Own entries not committed.
+    pub(super) open: Vec<Offer>,
+    /// Whether all own entries were handed on.
+    pub(super) are_handed_on: bool,
+    /// Sequence number of the last own entry.
+    pub(super) seq: u64,
+    /// Something of clients was served since the last patience timer.
+    pub(super) is_serving_requests: bool,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Clients {
+            backlog: Backlog::default(),
+            open: Vec::new(),
+            are_handed_on: true,
+            seq: 0,
+            is_serving_requests: false,
+        }
+    }
+}
+
+impl Hash for Clients {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (&self.backlog, &self.open, self.seq).hash(to);
+        self.is_serving_requests.hash(to);
+    }
+}
+
+impl Clients {
+    /// A view begins: no own entry was given to a proposer of it.
+    pub(super) fn enter_view(&mut self) {
+        self.open
+            .iter_mut()
+            .for_each(|offer| offer.is_handed_on = false);
+        self.are_handed_on = false;
+    }
+}
+
 /// Own entries under way at once while there are rounds: one in each until the first is committed.
 const OUTSTANDING_IN_ROUNDS: usize = 64;
 
@@ -38,24 +82,24 @@ impl Replica {
             } else if command.class == quorate_core::Class::Read {
                 self.reads.wait(command.id);
             } else {
-                self.backlog.push(command);
+                self.clients.backlog.push(command);
             }
         }
     }
 
     /// Refuses what nobody waits for any more, of what is in no entry and in no question.
     pub(super) fn on_withdraw(&mut self, ids: &BTreeSet<RequestId>, out: &mut Out<Self>) {
-        let mut withdrawn = self.backlog.withdraw(ids);
+        let mut withdrawn = self.clients.backlog.withdraw(ids);
         withdrawn.extend(self.reads.withdraw(ids));
         refuse_withdrawn(withdrawn, out);
     }
 
     /// How many more commands may wait.
     pub(super) fn queue_room(&self) -> usize {
-        if self.backlog.bytes() >= self.config.queue_bytes_max {
+        if self.clients.backlog.bytes() >= self.config.queue_bytes_max {
             return 0;
         }
-        let waiting = self.backlog.len() + self.reads.count();
+        let waiting = self.clients.backlog.len() + self.reads.count();
         self.config.queue_commands_max.saturating_sub(waiting)
     }
 
@@ -64,7 +108,7 @@ impl Replica {
     pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
         let is_round_full =
             |replica: &Self| replica.rounds.is_pulsing() && !replica.queue.is_empty();
-        while self.may_form_entry() && !self.backlog.is_empty() && !is_round_full(self) {
+        while self.may_form_entry() && !self.clients.backlog.is_empty() && !is_round_full(self) {
             self.form_entry(now);
             self.hand_on_all(out);
         }
@@ -76,45 +120,45 @@ impl Replica {
             true => OUTSTANDING_IN_ROUNDS.max(self.config.outstanding),
             false => self.config.outstanding,
         };
-        self.offers.len() < outstanding
+        self.clients.open.len() < outstanding
     }
 
     fn form_entry(&mut self, now: Now) {
         let (commands, bytes) = (self.config.batch_commands_max, self.config.batch_bytes_max);
-        let batch = self.backlog.fill(commands, bytes);
-        self.seq += 1;
+        let batch = self.clients.backlog.fill(commands, bytes);
+        self.clients.seq += 1;
         let id = EntryId {
             origin: self.config.my_id(),
             boot: self.config.boot,
-            seq: self.seq,
+            seq: self.clients.seq,
         };
-        self.offers.push(Offer {
+        self.clients.open.push(Offer {
             entry: batch.finish(id, now.clock_ns),
             is_handed_on: false,
         });
-        self.are_offers_handed_on = false;
+        self.clients.are_handed_on = false;
     }
 
     /// Gives own entries to a proposer of this view, as soon as it is known who that is: to this
     /// replica itself if it is one.
     pub(super) fn hand_on_all(&mut self, out: &mut Out<Self>) {
-        if self.init.is_none() || self.are_offers_handed_on {
+        if self.init.is_none() || self.clients.are_handed_on {
             return;
         }
-        self.are_offers_handed_on = true;
-        for index in 0..self.offers.len() {
-            if self.offers[index].is_handed_on {
+        self.clients.are_handed_on = true;
+        for index in 0..self.clients.open.len() {
+            if self.clients.open[index].is_handed_on {
                 continue;
             }
-            let entry = self.offers[index].entry.clone();
+            let entry = self.clients.open[index].entry.clone();
             let is_handed_on = if self.will_propose() {
                 self.enqueue(entry, out);
                 true
             } else {
                 self.forward(entry, None, out)
             };
-            self.offers[index].is_handed_on = is_handed_on;
-            self.are_offers_handed_on &= is_handed_on;
+            self.clients.open[index].is_handed_on = is_handed_on;
+            self.clients.are_handed_on &= is_handed_on;
         }
     }
 
@@ -137,7 +181,7 @@ impl Replica {
         };
         let reached: Vec<MemberIndex> = init.pattern.iter().filter(is_reached).copied().collect();
         let Some(turn) =
-            (self.config.me.position() + self.attempts as usize).checked_rem(reached.len())
+            (self.config.me.position() + self.watch.attempts as usize).checked_rem(reached.len())
         else {
             return false;
         };
@@ -164,36 +208,36 @@ impl Replica {
 
     /// Has own entries given away again that are in no slot known here.
     pub(super) fn offer_again(&mut self) {
-        for index in 0..self.offers.len() {
-            let is_under_way = self.is_under_way(&self.offers[index].entry);
-            self.offers[index].is_handed_on = is_under_way;
+        for index in 0..self.clients.open.len() {
+            let is_under_way = self.is_under_way(&self.clients.open[index].entry);
+            self.clients.open[index].is_handed_on = is_under_way;
         }
-        self.are_offers_handed_on = false;
+        self.clients.are_handed_on = false;
     }
 
     /// A slot was committed: for an own entry?
     pub(super) fn settle_offer(&mut self, name: Option<EntryId>) {
         let Some(id) = name else { return };
         if id.origin == self.config.my_id() {
-            self.offers.retain(|offer| offer.entry.id != id);
+            self.clients.open.retain(|offer| offer.entry.id != id);
         }
         self.queue.retain(|entry| entry.id != id);
     }
 
     /// Whether clients of this replica wait.
     pub(super) fn has_requests(&self) -> bool {
-        !self.backlog.is_empty() || !self.offers.is_empty() || self.reads.count() > 0
+        !self.clients.backlog.is_empty() || !self.clients.open.is_empty() || self.reads.count() > 0
     }
 
     /// Requests have waited long. If none was served meanwhile, those in no entry are refused: they will not be
     /// executed. The others stay under way, and nothing takes their place: they may be committed whenever a
     /// quorum is back, and would be ever more.
     pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
-        self.armed.patience = false;
-        if std::mem::take(&mut self.is_serving_requests) {
+        self.watch.armed.patience = false;
+        if std::mem::take(&mut self.clients.is_serving_requests) {
             return;
         }
-        for command in self.backlog.drain() {
+        for command in self.clients.backlog.drain() {
             out.reply(command.id, Outcome::Refused(Refusal::NotServing));
         }
         self.reads.refuse(out);
@@ -201,9 +245,9 @@ impl Replica {
 
     /// Has the patience timer run while clients wait.
     pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
-        if self.has_requests() && !self.armed.patience {
-            self.armed.patience = true;
-            self.is_serving_requests = false;
+        if self.has_requests() && !self.watch.armed.patience {
+            self.watch.armed.patience = true;
+            self.clients.is_serving_requests = false;
             out.arm(Timer::Patience, Due::After(self.config.patience_ns));
         }
     }

@@ -116,23 +116,24 @@ impl Replica {
     fn may_join(&self, member: MemberIndex) -> bool {
         let near = Slot(self.ap().0.saturating_sub(self.config.window as u64 / 4));
         self.init.as_ref().is_some_and(|init| {
-            let has_kept_up = self.acked[member] >= near.max(init.start());
+            let has_kept_up = self.traffic.acked[member] >= near.max(init.start());
             !init.has(member) && has_kept_up && !self.down.contains(member)
         })
     }
 
     /// Watches, while things move, who should propose.
     pub(super) fn watch_proposers(&mut self, out: &mut Out<Self>) {
-        let is_due = !self.armed.plan && (self.config.is_adaptive || !self.left_out().is_empty());
+        let is_due =
+            !self.watch.armed.plan && (self.config.is_adaptive || !self.left_out().is_empty());
         if is_due && self.is_planner(self.config.me) {
-            self.armed.plan = true;
+            self.watch.armed.plan = true;
             out.arm(Timer::Plan, Due::After(self.config.rejoin_ns));
         }
     }
 
     /// Asks for another view, if there should be other proposers.
     pub(super) fn on_plan(&mut self, out: &mut Out<Self>) {
-        self.armed.plan = false;
+        self.watch.armed.plan = false;
         if let Role::Canvassing {
             reason: Reason::Planned,
             ..
@@ -181,12 +182,12 @@ impl Replica {
         };
         out.emit(Event::Branch(name));
         self.ingress.rested = 0;
-        self.suspects = if only.is_some() {
+        self.campaign.suspects = if only.is_some() {
             MemberSet::EMPTY
         } else {
             self.config.others() - these
         };
-        self.only = only;
+        self.campaign.only = only;
         self.canvass(Reason::Planned, out);
     }
 
@@ -194,8 +195,9 @@ impl Replica {
     /// everybody but those that seem to be the reason, this replica in any case.
     pub(super) fn new_pattern(&self) -> Vec<MemberIndex> {
         let me = self.config.me;
-        let is_fit = |member: &MemberIndex| *member == me || !self.suspects.contains(*member);
-        if let Some(only) = self.only.filter(is_fit) {
+        let is_fit =
+            |member: &MemberIndex| *member == me || !self.campaign.suspects.contains(*member);
+        if let Some(only) = self.campaign.only.filter(is_fit) {
             return vec![only];
         }
         let fit = self.config.all().iter().filter(is_fit);

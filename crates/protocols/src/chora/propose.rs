@@ -8,11 +8,43 @@ use quorate_core::{Entry, Event, Out, Peers, Slot};
 /// Entries of others that wait for own slots, at most.
 const QUEUE_MAX: usize = 4096;
 
+/// The slots that a view deals to this replica.
+#[derive(Clone, Copy, Hash, Debug)]
+pub(super) struct OwnSlots {
+    /// The next one in which nothing was proposed.
+    pub(super) next: Slot,
+    /// Those before this slot are wanted by others, and are proposed or skipped.
+    pub(super) skip_until: Slot,
+    /// The replica proposes in no view up to this one: a former start of it may have.
+    pub(super) mute: Option<u64>,
+}
+
+impl OwnSlots {
+    /// None is known; every slot before `ap` is committed.
+    pub(super) fn new(ap: Slot) -> OwnSlots {
+        OwnSlots {
+            next: ap,
+            skip_until: Slot(0),
+            mute: None,
+        }
+    }
+
+    /// Proposes in no view up to this one.
+    pub(super) fn mute_through(&mut self, view: u64) {
+        self.mute = self.mute.max(Some(view));
+    }
+
+    /// Whether nothing may be proposed in a view.
+    pub(super) fn is_mute_in(&self, view: u64) -> bool {
+        self.mute.is_some_and(|through| view <= through)
+    }
+}
+
 impl Replica {
     /// Whether this replica proposes now: in a view that gives it slots, whose VIEW-INIT it has
     /// committed, and in which no former start of it proposed (J9).
     pub(super) fn may_propose(&self) -> bool {
-        let is_mute = self.mute.is_some_and(|view| self.view <= view);
+        let is_mute = self.own.is_mute_in(self.view);
         let is_begun = self
             .init
             .as_ref()
@@ -22,7 +54,7 @@ impl Replica {
 
     /// Whether it has slots in this view and will never propose in them.
     pub(super) fn is_mute_proposer(&self) -> bool {
-        let is_mute = self.mute.is_some_and(|view| self.view <= view);
+        let is_mute = self.own.is_mute_in(self.view);
         let is_dealt = |init: &std::sync::Arc<super::ViewInit>| init.has(self.config.me);
         is_mute && self.is_voting() && self.init.as_ref().is_some_and(is_dealt)
     }
@@ -60,9 +92,9 @@ impl Replica {
             return None;
         }
         let init = self.init.clone()?;
-        let (me, skip_from) = (self.config.me, self.next_own);
+        let (me, skip_from) = (self.config.me, self.own.next);
         let end = self.window_end();
-        let slot = init.next_of(me, skip_from.max(self.latest))?;
+        let slot = init.next_of(me, skip_from.max(self.traffic.latest))?;
         if slot < end
             && let Some(entry) = self.queue.pop_front()
         {
@@ -73,7 +105,7 @@ impl Replica {
                 value,
             });
         }
-        let slot = self.latest.max(self.skip_until).min(end);
+        let slot = self.traffic.latest.max(self.own.skip_until).min(end);
         (skip_from < slot).then_some(Proposal {
             skip_from,
             slot,
@@ -85,17 +117,17 @@ impl Replica {
     /// while: those before the next slot of whoever proposed last, which need not wait for them then.
     pub(super) fn skip_ahead(&self) -> Option<Proposal> {
         let is_idle = self.queue.is_empty()
-            && self.backlog.is_empty()
+            && self.clients.backlog.is_empty()
             && self.rounds.load.proposed_ago_ns() > self.config.idle_ns;
         let init = self
             .init
             .as_ref()
             .filter(|_| is_idle && self.may_propose())?;
-        let last = Slot(self.latest.0.checked_sub(1)?);
-        let next = init.next_of(init.owner(last)?, self.latest)?;
+        let last = Slot(self.traffic.latest.0.checked_sub(1)?);
+        let next = init.next_of(init.owner(last)?, self.traffic.latest)?;
         let slot = next.min(self.window_end());
-        (self.next_own < slot).then_some(Proposal {
-            skip_from: self.next_own,
+        (self.own.next < slot).then_some(Proposal {
+            skip_from: self.own.next,
             slot,
             value: None,
         })
@@ -103,15 +135,19 @@ impl Replica {
 
     /// Whether there is such a thing.
     pub(super) fn can_propose(&self) -> bool {
-        let skipped = self.latest.max(self.skip_until).min(self.window_end());
-        self.may_propose() && self.next_own < skipped || !self.queue.is_empty() && self.has_slot()
+        let skipped = self
+            .traffic
+            .latest
+            .max(self.own.skip_until)
+            .min(self.window_end());
+        self.may_propose() && self.own.next < skipped || !self.queue.is_empty() && self.has_slot()
     }
 
     /// Whether an entry would have a slot now.
     pub(super) fn has_slot(&self) -> bool {
         let init = self.init.as_ref().filter(|_| self.may_propose());
-        let slot =
-            init.and_then(|init| init.next_of(self.config.me, self.next_own.max(self.latest)));
+        let slot = init
+            .and_then(|init| init.next_of(self.config.me, self.own.next.max(self.traffic.latest)));
         slot.is_some_and(|slot| slot < self.window_end())
     }
 
@@ -146,7 +182,7 @@ impl Replica {
             self.rounds.load.note_offered(me, &value);
             self.rounds.load.note_proposed();
             next = next.next();
-            self.latest = self.latest.max(next);
+            self.traffic.note_proposed(next);
             self.take_pending(Logged {
                 slot: proposal.slot,
                 eview: self.view,
@@ -154,7 +190,7 @@ impl Replica {
             });
         }
         if let Some(next) = init.next_of(me, next) {
-            self.next_own = self.next_own.max(next);
+            self.own.next = self.own.next.max(next);
         }
     }
 
@@ -166,7 +202,7 @@ impl Replica {
             init.at
         } else {
             let slot = init.next_of(self.config.me, self.ap())?;
-            if slot >= self.next_own || !self.may_propose() {
+            if slot >= self.own.next || !self.may_propose() {
                 return None;
             }
             slot

@@ -141,7 +141,7 @@ impl Replica {
         let (ap, view) = (self.ap(), self.view);
         let is_over = |query: &mut Query| query.heard.len() >= enough && query.barrier <= ap;
         if let Some(query) = self.reads.query.take_if(is_over) {
-            self.is_serving_requests |= !query.reads.is_empty();
+            self.clients.is_serving_requests |= !query.reads.is_empty();
             for id in query.reads {
                 out.reply(id, Outcome::ReadAt(query.barrier));
             }

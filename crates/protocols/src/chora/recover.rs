@@ -1,16 +1,21 @@
 //! Starting: new, with everything promised before, or without.
 
 use super::Replica;
+use super::campaign::Campaign;
 use super::config::Config;
+use super::disk::Disk;
 use super::log::Log;
 use super::messages::{Logged, Record};
 use super::mutants::Fault;
+use super::offers::Clients;
 use super::pattern::ViewInit;
 use super::plan::Ingress;
+use super::propose::OwnSlots;
 use super::reads::Reads;
-use super::role::{Armed, Role};
+use super::role::Role;
 use super::rounds::Rounds;
-use crate::shared::backlog::Backlog;
+use super::traffic::Traffic;
+use super::waits::Watch;
 use crate::shared::decided::DecidedSet;
 use crate::shared::lives::Lives;
 use quorate_core::{Lsn, MemberIndex, MemberSet, Now, Out, Past, Slot};
@@ -54,7 +59,7 @@ impl Replica {
 
     /// Before anything is said a record tells the next start that something may have been.
     fn write_first_view(&mut self, out: &mut Out<Self>) {
-        if self.is_voting() && self.mute.is_none() {
+        if self.is_voting() && self.own.mute.is_none() {
             let (view, voted) = (self.view, self.voted);
             out.persist(Record::View { view, voted });
             self.sealed = out.persisted();
@@ -76,41 +81,18 @@ impl Replica {
             log: Log::behind(ap, 0),
             pending: BTreeMap::new(),
             verified: ap,
-            claim: Slot(0),
-            heard_claim: Slot(0),
-            acked: vec![Slot(0); n],
-            expected: vec![Slot(0); n],
-            latest: ap,
+            disk: Disk::new(ap, out.persisted()),
+            traffic: Traffic::new(n, ap),
             done,
-            next_own: ap,
-            skip_until: Slot(0),
-            mute: None,
+            own: OwnSlots::new(ap),
             queue: VecDeque::new(),
-            backlog: Backlog::default(),
-            offers: Vec::new(),
-            are_offers_handed_on: true,
-            seq: 0,
+            clients: Clients::default(),
             reads: Reads::default(),
             rounds: Rounds::new(config),
-            unflushed: VecDeque::new(),
-            durable_end: ap,
-            durable: Lsn(out.persisted().0),
-            said_ack: Slot(0),
-            owes: MemberSet::EMPTY,
             down: MemberSet::EMPTY,
-            heard: MemberSet::EMPTY,
-            suspects: MemberSet::EMPTY,
-            only: None,
+            campaign: Campaign::default(),
             ingress: Ingress::new(n),
-            is_lost: false,
-            is_wanted: false,
-            is_moving: false,
-            is_serving_requests: false,
-            armed: Armed::default(),
-            attempts: 0,
-            stalls: 0,
-            campaign: 0,
-            view_seen: 0,
+            watch: Watch::default(),
             config: Arc::new(config.clone()),
         };
         let eview = replica.committed_view();
@@ -131,7 +113,7 @@ impl Replica {
                 is_member,
                 mute,
             } => {
-                self.mute = self.mute.max(mute);
+                self.own.mute = self.own.mute.max(mute);
                 self.restore_lives(lives, is_member);
             }
         }
@@ -159,10 +141,10 @@ impl Replica {
         } else {
             self.ap()
         };
-        self.durable_end = self.log.end();
-        self.view_seen = self.view;
+        self.disk.restart(self.log.end());
+        self.campaign.note_view(self.view);
         if has_spoken && !self.config.faults.is(Fault::ProposeAfterRestart) {
-            self.mute = self.mute.max(Some(self.view));
+            self.own.mute_through(self.view);
         }
     }
 
@@ -171,9 +153,8 @@ impl Replica {
     pub(super) fn rejoined(&mut self, floor: u64, out: &mut Out<Self>) {
         self.log = Log::behind(self.ap(), self.committed_view());
         self.verified = self.ap();
-        self.durable_end = self.ap();
-        self.claim = self.claim.min(self.ap());
-        self.unflushed.clear();
+        self.disk.restart(self.ap());
+        self.traffic.claim = self.traffic.claim.min(self.ap());
         let view = self.view.max(floor);
         self.enter(view, Some(self.config.me), out);
         self.begin_first_view();

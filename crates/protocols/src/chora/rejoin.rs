@@ -34,7 +34,7 @@ impl Replica {
     }
 
     fn write_lives(&mut self, is_member: bool, out: &mut Out<Self>) {
-        let (lives, mute) = (self.lives.clone(), self.mute);
+        let (lives, mute) = (self.lives.clone(), self.own.mute);
         out.persist(Record::Lives {
             lives,
             is_member,
@@ -135,7 +135,7 @@ impl Replica {
             let floor = rejoin.floor;
             let life = rejoin.life(self.config.boot);
             self.lives.note(self.config.me.position(), life);
-            self.mute = self.mute.max(Some(floor.max(self.view)));
+            self.own.mute_through(floor.max(self.view));
             let view = floor.max(self.view);
             // The vote of that view may have been given away.
             let voted = Some(self.config.me);
@@ -145,7 +145,7 @@ impl Replica {
                 rejoin.written = Some(out.persisted());
             }
         }
-        let durable = self.durable;
+        let durable = self.disk.durable();
         if let Some(rejoin) = self.rejoin.take_if(|rejoin| rejoin.is_over(durable)) {
             out.emit(Event::Branch("rejoined"));
             self.rejoined(rejoin.floor, out);
@@ -165,9 +165,7 @@ impl Replica {
             self.role = Role::Follower;
             self.begin_rejoin(out);
         }
-        for member in reborn {
-            self.acked[member] = Slot(0);
-        }
+        self.traffic.forget_acks(reborn);
         match &mut self.role {
             Role::Candidate { votes } => *votes -= reborn,
             Role::Canvassing { granted, .. } => *granted -= reborn,

@@ -1,16 +1,20 @@
 //! One replica of Chora: its state, and what it makes of each input.
 
+use super::campaign::Campaign;
 use super::config::{Config, INITS_MAX};
 use super::describe;
+use super::disk::Disk;
 use super::log::Log;
 use super::messages::{Logged, Message, Record, Timer};
-use super::offers::Offer;
+use super::offers::Clients;
 use super::pattern::ViewInit;
 use super::plan::Ingress;
+use super::propose::OwnSlots;
 use super::reads::Reads;
-use super::role::{Armed, Role};
+use super::role::Role;
 use super::rounds::Rounds;
-use crate::shared::backlog::Backlog;
+use super::traffic::Traffic;
+use super::waits::Watch;
 use crate::shared::decided::DecidedSet;
 use crate::shared::lives::Lives;
 use crate::shared::peers::each_peer;
@@ -31,17 +35,19 @@ pub struct Replica {
     pub(super) rejoin: Option<Rejoin<u64>>,
     /// The lives of all members, as far as known.
     pub(super) lives: Lives,
+    /// The view this replica is in.
     pub(super) view: u64,
-    /// The vote in this view.
+    /// The member that has this replica's vote in the view.
     pub(super) voted: Option<MemberIndex>,
     /// The record that must be durable before anything is said in this view.
     pub(super) sealed: Lsn,
+    /// What this replica is to the others.
     pub(super) role: Role,
     /// VIEW-INIT of this view.
     pub(super) init: Option<Arc<ViewInit>>,
     /// `view_base + 1`: the first slot that this view deals.
     pub(super) start: Option<Slot>,
-    /// Who told of it.
+    /// The member that told of `start`.
     pub(super) informant: Option<MemberIndex>,
     /// The main log behind what is committed.
     pub(super) log: Log,
@@ -49,73 +55,30 @@ pub struct Replica {
     pub(super) pending: BTreeMap<Slot, Logged>,
     /// `last_ack`: the first slot not verified.
     pub(super) verified: Slot,
-    /// The first slot not known to be committed in this view.
-    pub(super) claim: Slot,
-    /// The highest such claim heard in this view.
-    pub(super) heard_claim: Slot,
-    /// By member: what it has acknowledged in this view.
-    pub(super) acked: Vec<Slot>,
-    /// By member: its first own slot that nothing was heard of.
-    pub(super) expected: Vec<Slot>,
-    /// `latest_propose_slot`: the first slot behind all heard to be proposed.
-    pub(super) latest: Slot,
+    /// What of the log is durable.
+    pub(super) disk: Disk,
+    /// What was said and heard in this view.
+    pub(super) traffic: Traffic,
     /// The entries committed.
     pub(super) done: DecidedSet,
-    /// The next own slot.
-    pub(super) next_own: Slot,
-    /// Own slots before this one are wanted, proposed or skipped.
-    pub(super) skip_until: Slot,
-    /// It proposes in no view up to this one.
-    pub(super) mute: Option<u64>,
+    /// The slots that this view deals to this replica.
+    pub(super) own: OwnSlots,
     /// Entries to propose, others' too.
     pub(super) queue: VecDeque<Entry>,
-    /// Commands without an entry.
-    pub(super) backlog: Backlog,
-    /// Own entries not committed.
-    pub(super) offers: Vec<Offer>,
-    /// Whether all of them were handed on.
-    pub(super) are_offers_handed_on: bool,
-    /// Sequence number of the last own entry.
-    pub(super) seq: u64,
+    /// What clients of this replica sent, and is not committed.
+    pub(super) clients: Clients,
+    /// Reads of this replica's clients.
     pub(super) reads: Reads,
+    /// Rounds of pulsing mode, and what is seen of load.
     pub(super) rounds: Rounds,
-    /// Appended and not durable.
-    pub(super) unflushed: VecDeque<(Lsn, Slot)>,
-    /// The first slot not durable.
-    pub(super) durable_end: Slot,
-    /// Records up to here are durable.
-    pub(super) durable: Lsn,
-    /// The acknowledgement said last, to everybody.
-    pub(super) said_ack: Slot,
-    /// Members that should hear the header.
-    pub(super) owes: MemberSet,
     /// Members whose link is down.
     pub(super) down: MemberSet,
-    /// Members that a new view should do without, as it seemed when this replica asked for one.
-    pub(super) suspects: MemberSet,
-    /// The only one that should propose in the view that this replica asks for, or is asked for.
-    pub(super) only: Option<MemberIndex>,
-    /// Where clients are.
+    /// The view that this replica asks for, or should.
+    pub(super) campaign: Campaign,
+    /// From which replicas committed commands came.
     pub(super) ingress: Ingress,
-    /// Members heard since the stall timer was armed.
-    pub(super) heard: MemberSet,
-    /// A gap was seen that no message in its turn can fill.
-    pub(super) is_lost: bool,
-    /// A peer waits for a new view.
-    pub(super) is_wanted: bool,
-    /// Something was committed since the last stall timer or the one before.
-    pub(super) is_moving: bool,
-    /// Something of clients was served since the last patience timer.
-    pub(super) is_serving_requests: bool,
-    pub(super) armed: Armed,
-    /// Repairs since anything moved.
-    pub(super) attempts: u32,
-    /// Views given up, or asked for, since anything was committed.
-    pub(super) stalls: u32,
-    /// Counts own campaigns, to tell their answers apart.
-    pub(super) campaign: u64,
-    /// The highest view heard of.
-    pub(super) view_seen: u64,
+    /// Which timers run, and what moved since they were armed.
+    pub(super) watch: Watch,
 }
 
 impl Machine for Replica {
@@ -170,30 +133,13 @@ impl Machine for Replica {
 impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (&self.rejoin, &self.lives, self.view, self.voted).hash(to);
-        (self.sealed <= self.durable, self.role, &self.init).hash(to);
+        (self.disk.is_durable(self.sealed), self.role, &self.init).hash(to);
         (self.start, self.informant, &self.log, &self.pending).hash(to);
-        (self.verified, self.claim, self.heard_claim).hash(to);
-        (&self.acked, &self.expected, self.latest).hash(to);
+        (self.verified, &self.disk, &self.traffic).hash(to);
         self.done.to_bytes().hash(to);
-        (self.next_own, self.skip_until, self.mute).hash(to);
+        (self.own, &self.clients, &self.reads, &self.rounds).hash(to);
         self.queue.iter().for_each(|entry| entry.id.hash(to));
-        (&self.backlog, &self.offers, self.seq, &self.reads).hash(to);
-        for (lsn, slot) in &self.unflushed {
-            (lsn.0 - self.durable.0, slot).hash(to);
-        }
-        (self.durable_end, self.said_ack, self.owes, &self.rounds).hash(to);
-        (
-            self.down,
-            self.heard,
-            self.suspects,
-            self.only,
-            self.is_lost,
-            self.is_wanted,
-        )
-            .hash(to);
-        (self.is_moving, self.is_serving_requests, self.armed).hash(to);
-        (self.attempts, self.stalls, self.campaign).hash(to);
-        (self.view_seen, &self.ingress).hash(to);
+        (self.down, self.campaign, &self.ingress, self.watch).hash(to);
     }
 
     fn explain(&self) -> String {
@@ -229,7 +175,7 @@ impl Replica {
                 return out.emit(Event::Misbehaved { peer: from, what });
             }
         };
-        self.heard.insert(from);
+        self.watch.heard.insert(from);
         self.rounds.load.network.note_message();
         match message {
             Message::Pulse(pulse) => self.on_pulse(now, from, *pulse, out),
@@ -293,11 +239,7 @@ impl Replica {
 
     /// Records up to `lsn` survive a crash: what was appended counts now, and a vote for itself.
     pub(super) fn on_durable(&mut self, lsn: Lsn, out: &mut Out<Self>) {
-        self.durable = self.durable.max(lsn);
-        let is_done = |(written, _): &mut (Lsn, Slot)| *written <= lsn;
-        while let Some((_, slot)) = self.unflushed.pop_front_if(is_done) {
-            self.durable_end = self.durable_end.max(slot.next());
-        }
+        self.disk.flushed(lsn);
         self.initiate_if_elected(out);
         self.advance(out);
     }
@@ -305,7 +247,7 @@ impl Replica {
     /// Says something that a view, a vote or a life depends on. Once those are durable it need not
     /// wait: what else it claims is durable already.
     pub(super) fn say(&self, to: Peers, message: Message, out: &mut Out<Self>) {
-        if self.sealed <= self.durable {
+        if self.disk.is_durable(self.sealed) {
             out.send_early(to, message);
         } else {
             out.send(to, message);

@@ -131,7 +131,7 @@ impl Replica {
     /// A round that was to last long, for there was nothing to say, ends when there is.
     pub(super) fn end_back_off(&mut self, now: Now, out: &mut Out<Self>) {
         let is_long = self.rounds.idle >= BACKOFF_EVERY;
-        if is_long && (self.ack() > self.said_ack || self.can_propose()) {
+        if is_long && (self.ack() > self.traffic.said_ack || self.can_propose()) {
             self.on_round(now, out);
         }
     }
@@ -148,7 +148,7 @@ impl Replica {
         let proposal = self.next_proposal();
         // Waiting alone is no news: pulses that only repeat themselves fill a slow network, which then
         // falls behind for good.
-        let is_idle = proposal.is_none() && self.ack() <= self.said_ack;
+        let is_idle = proposal.is_none() && self.ack() <= self.traffic.said_ack;
         self.rounds.idle = if is_idle { self.rounds.idle + 1 } else { 0 };
         if self.rounds.idle >= IDLE_ROUNDS_MAX {
             return self.end_pulses(out);
@@ -161,8 +161,9 @@ impl Replica {
     /// Whether the next pulse would say anything new. What waits for a slot, or for entries before it, is no
     /// news: pulses that begin for its sake end at once and begin again, and fill a slow network.
     pub(super) fn has_news(&self) -> bool {
-        let is_formed = !self.backlog.is_empty() && self.may_form_entry() && self.has_slot();
-        self.ack() > self.said_ack || self.can_propose() || is_formed
+        let is_formed =
+            !self.clients.backlog.is_empty() && self.may_form_entry() && self.has_slot();
+        self.ack() > self.traffic.said_ack || self.can_propose() || is_formed
     }
 
     /// A round ends early once every other live proposer has been heard in it. Where there is nothing new

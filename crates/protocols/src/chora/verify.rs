@@ -59,7 +59,7 @@ impl Replica {
         self.cut(logged.slot, out);
         if self.is_voting() {
             let lsn = out.persist(Record::Append(logged.clone()));
-            self.unflushed.push_back((lsn, logged.slot));
+            self.disk.append(lsn, logged.slot);
         }
         self.log.append(logged);
     }
@@ -70,8 +70,7 @@ impl Replica {
         if from < self.log.end() {
             out.emit(Event::Branch("tail cut"));
             self.log.truncate(from);
-            self.unflushed.retain(|(_, slot)| *slot < from);
-            self.durable_end = self.durable_end.min(from);
+            self.disk.cut(from);
         }
     }
 }

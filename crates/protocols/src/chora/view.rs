@@ -16,40 +16,33 @@ impl Replica {
     /// Goes to a view, without anything of the last one but the log.
     pub(super) fn enter(&mut self, view: u64, voted: Option<MemberIndex>, out: &mut Out<Self>) {
         (self.view, self.voted, self.role) = (view, voted, Role::Follower);
-        self.view_seen = self.view_seen.max(view);
         if self.is_voting() {
             out.persist(Record::View { view, voted });
             self.sealed = out.persisted();
         }
         self.pending.clear();
-        self.acked.fill(Slot(0));
-        self.expected.fill(Slot(0));
         if self.config.faults.is(Fault::UnclampedCommit) {
             self.fill_with_nothing(out);
         }
         // Of the old log only what is committed is known to be of this view's lineage.
-        self.verified = self.ap().max(self.claim);
-        self.durable_end = self.durable_end.max(self.verified);
-        (self.claim, self.heard_claim, self.said_ack) = (Slot(0), Slot(0), Slot(0));
+        self.verified = self.ap().max(self.traffic.claim);
+        self.disk.extend(self.verified);
+        self.traffic.restart(self.ap());
         (self.init, self.start, self.informant) = (None, None, None);
-        (self.latest, self.skip_until) = (self.ap(), Slot(0));
+        self.own.skip_until = Slot(0);
         self.queue.clear();
-        self.owes = MemberSet::EMPTY;
-        self.attempts = 0;
-        (self.is_wanted, self.is_lost) = (false, false);
-        self.only = None;
-        for offer in &mut self.offers {
-            offer.is_handed_on = false;
-        }
-        self.are_offers_handed_on = false;
+        self.watch.attempts = 0;
+        self.campaign.enter(view);
+        self.watch.is_lost = false;
+        self.clients.enter_view();
         self.rounds.enter_view();
-        self.armed.is_urgent = false;
+        self.watch.armed.is_urgent = false;
     }
 
     /// What the paper does: what is committed is acknowledged, and what was never received of
     /// it holds nothing.
     fn fill_with_nothing(&mut self, out: &mut Out<Self>) {
-        while self.log.end() < self.claim {
+        while self.log.end() < self.traffic.claim {
             let logged = Logged {
                 slot: self.log.end(),
                 eview: self.log.position().eview,
@@ -75,7 +68,7 @@ impl Replica {
 
     /// Asks the others whether they would follow.
     pub(super) fn canvass(&mut self, reason: Reason, out: &mut Out<Self>) {
-        self.campaign += 1;
+        self.campaign.number += 1;
         let granted = MemberSet::only(self.config.me);
         self.role = Role::Canvassing { granted, reason };
         self.say_pre_vc(self.config.others(), reason, out);
@@ -86,7 +79,7 @@ impl Replica {
     pub(super) fn say_pre_vc(&self, to: MemberSet, reason: Reason, out: &mut Out<Self>) {
         let message = Message::PreVc {
             boot: self.config.boot,
-            campaign: self.campaign,
+            campaign: self.campaign.number,
             position: self.log.position(),
             next: self.ap(),
             reason,
@@ -118,16 +111,16 @@ impl Replica {
         };
         let is_due = match reason {
             // What moves no more because a connection broke need not be watched for long.
-            Reason::Stalled => !self.is_moving || self.is_blocked(),
+            Reason::Stalled => !self.watch.is_moving || self.is_blocked(),
             Reason::Restarted => true,
             Reason::Planned => self.is_planner(from),
         };
         let is_rival = self.is_canvassing_too(reason);
         let is_first = position == self.log.position() && self.config.me < from;
         if !is_due || is_shorter || is_rival && is_first {
-            self.owes.insert(from);
+            self.traffic.owes.insert(from);
             // What the asker waits for, it may not be the one to bring about.
-            self.is_wanted |= is_shorter && is_due && reason != Reason::Planned;
+            self.campaign.is_wanted |= is_shorter && is_due && reason != Reason::Planned;
             return;
         }
         if is_rival {
@@ -167,8 +160,8 @@ impl Replica {
         view: u64,
         out: &mut Out<Self>,
     ) {
-        self.view_seen = self.view_seen.max(view);
-        let is_mine = boot == self.config.boot && campaign == self.campaign;
+        self.campaign.note_view(view);
+        let is_mine = boot == self.config.boot && campaign == self.campaign.number;
         if let Role::Canvassing { granted, .. } = &mut self.role
             && is_mine
         {
@@ -185,10 +178,10 @@ impl Replica {
         if granted.len() < self.config.thresholds.vote || !self.is_voting() {
             return;
         }
-        let view = self.view.max(self.view_seen) + 1;
-        let (me, only) = (self.config.me, self.only);
+        let view = self.view.max(self.campaign.view_seen) + 1;
+        let (me, only) = (self.config.me, self.campaign.only);
         self.enter(view, Some(me), out);
-        self.only = only;
+        self.campaign.only = only;
         self.role = Role::Candidate {
             votes: MemberSet::only(me),
         };
@@ -202,7 +195,7 @@ impl Replica {
         let message = Message::Vcr {
             view: self.view,
             position: self.log.position(),
-            only: self.only,
+            only: self.campaign.only,
         };
         let to = to & self.config.others();
         self.send_to(to, &message, |to, message| self.say(to, message, out));
@@ -216,16 +209,16 @@ impl Replica {
         (position, only): (Position, Option<MemberIndex>),
         out: &mut Out<Self>,
     ) {
-        self.view_seen = self.view_seen.max(view);
+        self.campaign.note_view(view);
         if view < self.view || !self.is_voting() {
-            self.owes.insert_if(from, self.start.is_some());
+            self.traffic.owes.insert_if(from, self.start.is_some());
             return;
         }
         let is_long = position >= self.log.position();
         if view > self.view {
             self.enter(view, is_long.then_some(from), out);
             // Should another begin it, it is still for this that it begins.
-            self.only = only.filter(|only| self.config.all().contains(*only));
+            self.campaign.only = only.filter(|only| self.config.all().contains(*only));
         } else if self.voted.is_none() && self.start.is_none() && is_long {
             self.voted = Some(from);
             out.persist(Record::View {
@@ -239,7 +232,7 @@ impl Replica {
             self.say(self.peer(from), Message::Vote { view, lives }, out);
         } else if !is_long {
             out.emit(Event::Branch("candidate behind"));
-            self.is_wanted = true;
+            self.campaign.is_wanted = true;
         }
     }
 
@@ -268,7 +261,7 @@ impl Replica {
             return;
         };
         let is_enough = votes.len() >= self.config.thresholds.vote;
-        if !is_enough || self.sealed > self.durable {
+        if !is_enough || !self.disk.is_durable(self.sealed) {
             return;
         }
         let at = self.log.end();
@@ -308,12 +301,13 @@ impl Replica {
     /// The pattern of the view in force.
     pub(super) fn begin(&mut self, init: Arc<ViewInit>) {
         let start = init.start();
-        (self.start, self.latest) = (Some(start), self.latest.max(start));
+        self.start = Some(start);
+        self.traffic.note_proposed(start);
         for member in self.config.all() {
-            self.expected[member] = init.next_of(member, start).unwrap_or(start);
+            self.traffic.expected[member] = init.next_of(member, start).unwrap_or(start);
         }
         let next = init.next_of(self.config.me, start.max(self.ap()));
-        self.next_own = next.unwrap_or(start);
+        self.own.next = next.unwrap_or(start);
         self.init = Some(init);
     }
 
@@ -326,7 +320,7 @@ impl Replica {
                 && self.verified > init.at
             {
                 // Its initiator has not heard that.
-                self.owes.insert(init.initiator);
+                self.traffic.owes.insert(init.initiator);
             }
             return;
         }
@@ -357,8 +351,8 @@ impl Replica {
     /// Puts the stall timer off by a whole timeout.
     pub(super) fn postpone_stall(&mut self, out: &mut Out<Self>) {
         let timeout = self.config.stall_ns << self.in_vain();
-        self.armed.stall = Some(self.progress());
-        self.heard = MemberSet::EMPTY;
+        self.watch.armed.stall = Some(self.progress());
+        self.watch.heard = MemberSet::EMPTY;
         out.arm(Timer::Stall, Due::Within(timeout..=2 * timeout));
     }
 }

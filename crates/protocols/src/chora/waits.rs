@@ -1,17 +1,56 @@
 //! Who waits for what, which timers that takes, and what follows if nothing moves.
 
 use super::Replica;
+use super::campaign::BACKOFF_MAX;
 use super::messages::{Reason, Timer};
-use super::role::{Progress, Role};
+use super::role::Role;
 use quorate_core::{Due, Event, MILLIS, MemberIndex, MemberSet, Out, Slot};
 
-/// Views given up, or asked for, after which the time to wait doubles, as with each view that began in vain; so often
-/// at most.
-const STALLS_EACH: u32 = 4;
-const BACKOFF_MAX: u32 = 6;
 /// The longest time between repairs, unless half of what a view is given is longer: what heals silently is noticed
 /// after it.
 const GAP_LONGEST_NS: u64 = 500 * MILLIS;
+
+/// What there was when a timer was armed: if it is the same when the timer comes due, nothing moved.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Progress {
+    /// The view.
+    view: u64,
+    /// The first slot not verified.
+    verified: Slot,
+    /// The first slot not committed.
+    committed: Slot,
+}
+
+/// Which timers run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Armed {
+    /// The repair timer runs; what there was when it was armed.
+    pub(super) gap: Option<Progress>,
+    /// The stall timer runs; what there was when it was armed.
+    pub(super) stall: Option<Progress>,
+    /// The repair timer was moved forward, for something lost.
+    pub(super) is_hurried: bool,
+    /// The stall timer was moved forward, for a view that cannot go on.
+    pub(super) is_urgent: bool,
+    /// The timer for other proposers runs.
+    pub(super) plan: bool,
+    /// The patience timer runs.
+    pub(super) patience: bool,
+}
+
+/// Which timers run, and what moved since they were armed.
+#[derive(Clone, Copy, Hash, Debug, Default)]
+pub(super) struct Watch {
+    pub(super) armed: Armed,
+    /// Repairs since anything moved.
+    pub(super) attempts: u32,
+    /// A gap was seen that no message in its turn can fill.
+    pub(super) is_lost: bool,
+    /// Something was committed since the last stall timer or the one before.
+    pub(super) is_moving: bool,
+    /// Members heard since the stall timer was armed.
+    pub(super) heard: MemberSet,
+}
 
 impl Replica {
     /// What there is now.
@@ -32,7 +71,7 @@ impl Replica {
         };
         self.has_requests()
             || is_beginning
-            || self.is_wanted
+            || self.campaign.is_wanted
             || self.is_mute_proposer()
             || self.rejoin.is_some()
             || !self.queue.is_empty()
@@ -42,20 +81,23 @@ impl Replica {
 
     /// The first slot behind all that is known to be proposed or committed.
     fn known_end(&self) -> Slot {
-        self.latest.max(self.log.end()).max(self.heard_claim)
+        self.traffic
+            .latest
+            .max(self.log.end())
+            .max(self.traffic.heard_claim)
     }
 
     /// Arms what is needed, and nothing where nobody waits.
     pub(super) fn tend(&mut self, out: &mut Out<Self>) {
         let is_waiting = self.is_waiting();
-        if is_waiting && self.armed.gap.is_none() {
-            self.armed.gap = Some(self.progress());
+        if is_waiting && self.watch.armed.gap.is_none() {
+            self.watch.armed.gap = Some(self.progress());
             let most = self.config.gap_max_ns.max(GAP_LONGEST_NS);
             let most = most.min(self.config.gap_max_ns << self.in_vain());
-            let wait = most.min(self.config.gap_ns << self.attempts.min(16));
+            let wait = most.min(self.config.gap_ns << self.watch.attempts.min(16));
             out.arm(Timer::Gap, Due::Within(wait..=wait + wait / 4));
         }
-        if self.is_lost && is_waiting {
+        if self.watch.is_lost && is_waiting {
             self.hurry(out);
         }
         self.watch_stall(is_waiting, out);
@@ -68,17 +110,17 @@ impl Replica {
     pub(super) fn in_vain(&self) -> u32 {
         let views = self.view.saturating_sub(self.committed_view() + 1);
         let views = u32::try_from(views).unwrap_or(u32::MAX);
-        views.max(self.stalls / STALLS_EACH).min(BACKOFF_MAX)
+        views.max(self.campaign.backoff()).min(BACKOFF_MAX)
     }
 
     /// Has the stall timer run while something waits, or while others are refused because things move.
     fn watch_stall(&mut self, is_waiting: bool, out: &mut Out<Self>) {
-        if is_waiting && self.is_urgent() && !self.armed.is_urgent {
+        if is_waiting && self.is_urgent() && !self.watch.armed.is_urgent {
             // Others may see the same: not all at once.
-            self.armed.is_urgent = true;
-            self.armed.stall = Some(self.progress());
+            self.watch.armed.is_urgent = true;
+            self.watch.armed.stall = Some(self.progress());
             out.arm(Timer::Stall, Due::Within(0..=self.config.stall_ns / 8));
-        } else if (is_waiting || self.is_moving) && self.armed.stall.is_none() {
+        } else if (is_waiting || self.watch.is_moving) && self.watch.armed.stall.is_none() {
             self.postpone_stall(out);
         }
     }
@@ -95,7 +137,7 @@ impl Replica {
             Role::Candidate { .. } => false,
         };
         let is_free = is_free && self.is_voting();
-        is_free && (self.is_mute_proposer() || self.is_blocked() || self.is_wanted)
+        is_free && (self.is_mute_proposer() || self.is_blocked() || self.campaign.is_wanted)
     }
 
     /// Whether the slots that are missing first are those of somebody who cannot be reached, or whoever was
@@ -117,10 +159,10 @@ impl Replica {
         };
         // Slots that hold nothing wait here for the next one that does; they are not missing.
         let mut missing = self.verified;
-        while missing < self.latest && self.pending.contains_key(&missing) {
+        while missing < self.traffic.latest && self.pending.contains_key(&missing) {
             missing = missing.next();
         }
-        if missing >= self.latest {
+        if missing >= self.traffic.latest {
             return MemberSet::EMPTY;
         }
         let owner = init.owner(missing).unwrap_or(init.initiator);
@@ -132,7 +174,7 @@ impl Replica {
     fn left_behind(&self) -> MemberSet {
         let window = self.config.window as u64;
         let is_behind = |member: &MemberIndex| {
-            let acked = self.acked[*member];
+            let acked = self.traffic.acked[*member];
             acked > Slot(0) && acked.0 + window <= self.ap().0
         };
         self.config.all().iter().filter(is_behind).collect()
@@ -140,32 +182,32 @@ impl Replica {
 
     /// The time for something to move is over.
     pub(super) fn on_stall(&mut self, out: &mut Out<Self>) {
-        let before = self.armed.stall.take();
+        let before = self.watch.armed.stall.take();
         let is_urgent = self.is_urgent();
-        self.armed.is_urgent = false;
+        self.watch.armed.is_urgent = false;
         let is_stuck = before == Some(self.progress()) || is_urgent;
         if !is_stuck {
             return;
         }
-        self.is_moving &= is_urgent;
+        self.watch.is_moving &= is_urgent;
         if !self.is_waiting() || !self.is_voting() {
             return;
         }
         let unheard = match is_urgent {
             true => MemberSet::EMPTY,
-            false => self.config.others() - self.heard,
+            false => self.config.others() - self.watch.heard,
         };
         let unfit = self.blockers() | self.left_behind() | self.down | unheard;
-        self.suspects = unfit & self.config.others();
-        if !self.is_wanted {
-            self.only = None;
+        self.campaign.suspects = unfit & self.config.others();
+        if !self.campaign.is_wanted {
+            self.campaign.only = None;
         }
-        self.is_wanted = false;
+        self.campaign.is_wanted = false;
         let reason = match self.is_mute_proposer() {
             true => Reason::Restarted,
             false => Reason::Stalled,
         };
-        self.stalls = (self.stalls + 1).min(STALLS_EACH * BACKOFF_MAX);
+        self.campaign.note_stall();
         out.emit(Event::Branch("view given up"));
         self.canvass(reason, out);
     }

@@ -23,11 +23,14 @@ pub(super) struct Bodies {
     /// In the order in which they came; some may be gone.
     order: VecDeque<EntryId>,
     bytes: usize,
+    /// Bodies were asked for since the timer was armed.
+    pub(super) are_asked_for: bool,
 }
 
 impl Hash for Bodies {
     fn hash<H: Hasher>(&self, to: &mut H) {
         self.of.values().for_each(|body| body.hash(to));
+        self.are_asked_for.hash(to);
     }
 }
 
@@ -88,13 +91,12 @@ impl Replica {
     /// The body of an entry, wherever it is.
     pub(super) fn body_of(&self, id: EntryId) -> Option<&Body> {
         let in_log = || {
-            let slot = self.slots.get(&id)?;
-            let item = self.log.get((slot.0 - self.ap.0) as usize)?;
+            let slot = self.log.slots.get(&id)?;
+            let item = self.log.items.get((slot.0 - self.ap.0) as usize)?;
             Some(&item.body)
         };
         let unsynced = || {
-            let deadline = *self.un_of.get(&id)?;
-            let unsynced = self.un.get(&super::Tup { deadline, id })?;
+            let unsynced = self.unsynced.get(id)?;
             Some(&unsynced.item.body)
         };
         let own = || self.gateway.pending.get(&id).map(|pending| &pending.body);
@@ -130,14 +132,14 @@ impl Replica {
                 self.bodies.insert(body);
             }
         }
-        self.has_asked = false;
+        self.bodies.are_asked_for = false;
         self.go_on(out);
     }
 
     /// Asks for bodies, and not again before a timer says so.
     pub(super) fn ask_bodies(&mut self, to: Peers, mut ids: Vec<EntryId>, out: &mut Out<Self>) {
-        if !self.has_asked {
-            self.has_asked = true;
+        if !self.bodies.are_asked_for {
+            self.bodies.are_asked_for = true;
             ids.truncate(ANSWERED_MAX);
             out.send_early(to, Message::FetchBodies { ids });
         }

@@ -40,9 +40,9 @@ impl Replica {
         if self.leads() {
             out.retract(self.ap);
             self.lead = Lead::new(&self.config, self.end());
-            self.unflushed.clear();
+            self.disk.unflushed.clear();
         }
-        self.in_vain += 1;
+        self.watch.in_vain += 1;
         self.views_told.fill(Repeat::default());
         self.change = Change::default();
         self.status = Status::ViewChange;
@@ -50,9 +50,9 @@ impl Replica {
         for body in self.early.drain() {
             self.bodies.insert(body);
         }
-        self.placed.clear();
-        self.sums_told = None;
-        self.has_asked = false;
+        self.following.placed.clear();
+        self.following.sums_told = None;
+        self.bodies.are_asked_for = false;
         self.reads.start_over();
         self.disarm_all(out);
         out.persist(Record::View { view });
@@ -83,8 +83,8 @@ impl Replica {
             view: self.view,
             lnv: self.lnv,
             first: self.ap,
-            log: self.log.iter().map(Item::placed).collect(),
-            un: self.un.values().map(unsynced).collect(),
+            log: self.log.items.iter().map(Item::placed).collect(),
+            un: self.unsynced.iter().map(unsynced).collect(),
             cv: self.cv.clone(),
         }
     }
@@ -182,8 +182,8 @@ impl Replica {
             view: self.view,
             nonce,
             first: self.ap,
-            log: self.log.iter().map(Item::placed).collect(),
-            sums: self.sums.clone().unwrap_or_default(),
+            log: self.log.items.iter().map(Item::placed).collect(),
+            sums: self.log.sums.clone().unwrap_or_default(),
             cp: self.cp,
             cv: self.cv.clone(),
         }
@@ -250,16 +250,16 @@ impl Replica {
         let items = self.items(log);
         self.view = start.view;
         let orphans = self.enter(items, out);
-        self.sums = Some(start.sums);
+        self.log.sums = Some(start.sums);
         self.cp = self.cp.max(start.cp);
         self.rejoined(out);
         for body in orphans {
             self.adopt(body);
         }
-        self.has_heard = true;
+        self.watch.has_heard = true;
         // So that gateways and the leader know.
         let members = self.config.members.clone().into_iter();
-        let origins = self.log.iter().map(|item| item.tup.id.origin);
+        let origins = self.log.items.iter().map(|item| item.tup.id.origin);
         let all: BTreeSet<ReplicaId> = members.chain(origins).collect();
         all.into_iter().for_each(|to| self.say_synced(to, out));
     }
@@ -278,19 +278,19 @@ impl Replica {
         let in_log: BTreeSet<_> = items.iter().map(|item| item.tup.id).collect();
         let mine = self
             .log
+            .items
             .drain(..)
-            .chain(self.un.values().map(|un| un.item.clone()));
+            .chain(self.unsynced.iter().map(|un| un.item.clone()));
         let orphans = mine.filter(|item| !in_log.contains(&item.tup.id));
         let orphans: Vec<Body> = orphans.map(|item| item.body).collect();
-        self.un.clear();
-        self.un_of.clear();
-        self.slots.clear();
-        self.placed.clear();
-        self.sums = None;
-        self.sums_told = None;
+        self.unsynced.clear();
+        self.log.slots.clear();
+        self.following.placed.clear();
+        self.log.sums = None;
+        self.following.sums_told = None;
         self.is_unvouched = false;
         self.lead = Lead::new(&self.config, self.ap);
-        self.unflushed.clear();
+        self.disk.unflushed.clear();
         self.views_told.fill(Repeat::default());
         self.status = Status::Normal;
         self.lnv = self.view;
@@ -312,10 +312,11 @@ impl Replica {
         out.persist(Record::Start {
             view: self.view,
             first: self.ap,
-            log: self.log.iter().map(Item::placed).collect(),
+            log: self.log.items.iter().map(Item::placed).collect(),
         });
         self.change = Change::default();
-        (self.has_asked, self.fetched, self.has_asked_sums) = (false, None, false);
+        self.bodies.are_asked_for = false;
+        self.following.forget_questions();
         // In this view's log other slots may hold what commutes.
         self.reads.start_over();
         self.disarm_all(out);
@@ -324,7 +325,7 @@ impl Replica {
 
     /// What was said about the next view may be lost.
     pub(super) fn on_change(&mut self, out: &mut Out<Self>) {
-        self.has_asked = false;
+        self.bodies.are_asked_for = false;
         self.back_off();
         match self.status {
             Status::Normal => {}
@@ -348,7 +349,7 @@ impl Replica {
 
     /// The leader was silent while something waited for it.
     pub(super) fn on_suspect(&mut self, out: &mut Out<Self>) {
-        if !std::mem::take(&mut self.has_heard) && self.follows() {
+        if !std::mem::take(&mut self.watch.has_heard) && self.follows() {
             out.emit(Event::Branch("leader suspected"));
             self.start_change(self.view + 1, out);
         }

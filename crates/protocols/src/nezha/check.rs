@@ -15,20 +15,20 @@ impl Replica {
             self.check_once();
         }
         self.check_order();
-        assert_eq!(self.un.len(), self.un_of.len(), "no entry twice unsynced");
+        self.unsynced.check();
         assert!(
-            self.log.is_empty() || !self.is_unvouched,
+            self.log.items.is_empty() || !self.is_unvouched,
             "nothing is vouched for"
         );
         if self.status == Status::Recovering {
-            assert!(self.rejoin.is_some() && self.un.is_empty() && self.log.is_empty());
+            assert!(self.rejoin.is_some() && self.unsynced.is_empty() && self.log.items.is_empty());
         }
     }
 
     /// What conflicts is in deadline order.
     fn check_order(&self) {
         let mut bounds = Bounds::default();
-        for item in &self.log {
+        for item in &self.log.items {
             let footprint = &item.body.footprint;
             assert!(
                 bounds.bound(footprint) < item.tup,
@@ -41,13 +41,13 @@ impl Replica {
 
     /// No entry is there twice.
     fn check_once(&self) {
-        let (log, slots) = (self.log.len(), self.slots.len());
+        let (log, slots) = (self.log.items.len(), self.log.slots.len());
         assert_eq!(log, slots, "no entry twice in the log");
-        for (item, at) in self.log.iter().zip(self.ap.0..) {
+        for (item, at) in self.log.items.iter().zip(self.ap.0..) {
             let id = item.tup.id;
-            let slot = self.slots.get(&id);
+            let slot = self.log.slots.get(&id);
             assert_eq!(slot, Some(&Slot(at)), "{id:?} is where it is");
-            assert!(!self.un_of.contains_key(&id), "{id:?} is synced");
+            assert!(!self.unsynced.contains(id), "{id:?} is synced");
         }
     }
 }

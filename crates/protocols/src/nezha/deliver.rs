@@ -12,10 +12,10 @@ impl Replica {
     pub(super) fn deliver(&mut self, out: &mut Out<Self>) {
         while self.status == Status::Normal
             && self.ap < self.cp
-            && let Some(item) = self.log.pop_front()
+            && let Some(item) = self.log.items.pop_front()
         {
             let (id, slot) = (item.tup.id, self.ap);
-            self.slots.remove(&id);
+            self.log.slots.remove(&id);
             let outcome = self.lead.outcomes.remove(&slot);
             let is_said = outcome.is_none_or(|outcome| outcome.is_said() && self.is_counted(id));
             let to_tell = (!is_said).then(|| item.body.clone());
@@ -28,7 +28,7 @@ impl Replica {
             self.done.advance(slot, entry.as_ref());
             self.ap = slot.next();
             self.forget(id);
-            (self.backoff, self.in_vain) = (0, 0);
+            self.watch.moved();
             out.deliver(slot, entry);
             if let Some(body) = to_tell {
                 // Its gateway waits for results, and nobody had any before.
@@ -54,15 +54,15 @@ impl Replica {
         }
         let leads = self.leads();
         let end = self.end();
-        let gone = (next.0 - self.ap.0).min(self.log.len() as u64) as usize;
-        let gone: Vec<Item> = self.log.drain(..gone).collect();
-        self.slots.retain(|_, slot| *slot >= next);
+        let gone = (next.0 - self.ap.0).min(self.log.items.len() as u64) as usize;
+        let gone: Vec<Item> = self.log.items.drain(..gone).collect();
+        self.log.slots.retain(|_, slot| *slot >= next);
         self.done = base;
         self.ap = next;
         self.cp = self.cp.max(next);
-        self.placed = self.placed.split_off(&next);
+        self.following.placed = self.following.placed.split_off(&next);
         self.lead.outcomes = self.lead.outcomes.split_off(&next);
-        (self.backoff, self.in_vain) = (0, 0);
+        self.watch.moved();
         for id in self.decided_here() {
             self.forget(id);
         }
@@ -76,7 +76,7 @@ impl Replica {
         }
         if next > end {
             self.is_unvouched = true;
-            self.sums = None;
+            self.log.sums = None;
         }
         if leads {
             // Only a later view can have decided more than the leader of this one.
@@ -88,12 +88,10 @@ impl Replica {
 
     /// What is kept here of entries that are decided.
     fn decided_here(&self) -> Vec<EntryId> {
-        let un = self.un_of.keys();
-        let all = un
-            .chain(self.written.iter())
-            .chain(self.gateway.pending.keys());
+        let all = self.written.iter().chain(self.gateway.pending.keys());
         let all = all
             .copied()
+            .chain(self.unsynced.ids())
             .chain(self.bodies.ids())
             .chain(self.early.ids());
         all.filter(|id| self.done.contains(*id)).collect()

@@ -89,8 +89,8 @@ pub(super) fn record(record: &Record) -> String {
 
 /// What a replica knows and has not delivered.
 pub(super) fn state(replica: &Replica) -> Vec<String> {
-    let log: Vec<EntryId> = replica.log.iter().map(|item| item.tup.id).collect();
-    let un: Vec<EntryId> = replica.un.keys().map(|tup| tup.id).collect();
+    let log: Vec<EntryId> = replica.log.items.iter().map(|item| item.tup.id).collect();
+    let un: Vec<EntryId> = replica.unsynced.iter().map(|un| un.item.tup.id).collect();
     let pending: Vec<&EntryId> = replica.gateway.pending.keys().collect();
     let role = match replica.status {
         Status::Normal if replica.leads() => "leads",
@@ -111,7 +111,10 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
             ids(replica.early.ids()),
             ids(replica.bodies.ids())
         ),
-        format!("pending {pending:?}, placed {:?}", replica.placed.keys()),
+        format!(
+            "pending {pending:?}, placed {:?}",
+            replica.following.placed.keys()
+        ),
     ]
 }
 
@@ -125,11 +128,11 @@ pub(super) fn explain(replica: &Replica) -> String {
          reads {:?}, armed {:?}",
         change.pending.is_some(),
         replica.rejoin,
-        replica.sums.is_some(),
+        replica.log.sums.is_some(),
         replica.lead.acks,
         replica.lead.durable,
         replica.reads,
-        replica.armed
+        replica.watch.armed
     )
 }
 

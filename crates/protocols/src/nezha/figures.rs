@@ -27,7 +27,7 @@ impl Replica {
             ("held_us_total", micros(held_ns)),
             ("answered_fast_total", fast as f64),
             ("answered_slowly_total", slow as f64),
-            ("unsynced", self.un.len() as f64),
+            ("unsynced", self.unsynced.len() as f64),
         ];
         if let Some([p50, p99]) = self.early.recent.percentiles([50, 99]) {
             figures.extend([("held_p50_us", micros(p50)), ("held_p99_us", micros(p99))]);
@@ -47,7 +47,7 @@ impl Replica {
             if member == self.config.me {
                 continue;
             }
-            let delays = &self.delays[member];
+            let delays = &self.delays.members[member];
             for (name, percentile) in DELAYS {
                 if let Some(delay_ns) = delays.nearest(percentile) {
                     figures.push((*id, name, micros(delay_ns)));

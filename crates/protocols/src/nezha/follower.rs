@@ -1,23 +1,62 @@
 //! Following: making the own log that of the leader (paper, section 5.4).
 
 use super::Replica;
-use super::digest::Tup;
+use super::digest::Sums;
+use super::log::Unsynced;
 use super::messages::{Body, LogMod, Message, Placed};
 use super::mutants::Fault;
 use super::replica::Status;
 use quorate_core::{EntryId, Event, MemberIndex, Out, ReplicaId, Slot};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
 /// Entries beyond the own log of which the places are kept.
 const PLACED_MAX: u64 = 1 << 16;
 /// Entries that may wait to be written with something else, at most.
 const LAZY_MAX: usize = 64;
 
+/// What a follower knows of its leader's log beyond its own, and has asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Following {
+    /// What the leader's log holds beyond the own.
+    pub(super) placed: BTreeMap<Slot, Placed>,
+    /// What the leader placed waits to be written with something else.
+    pub(super) is_lazy: bool,
+    /// The leader's sums, where its log was this long.
+    pub(super) sums_told: Option<(Slot, Sums)>,
+    /// What follows the log was asked for since the timer was armed, where the log ended here.
+    pub(super) fetched: Option<Slot>,
+    /// The leader's sums were asked for since the timer was armed.
+    pub(super) has_asked_sums: bool,
+}
+
+impl Following {
+    /// What was asked for may be asked for again.
+    pub(super) fn forget_questions(&mut self) {
+        (self.fetched, self.has_asked_sums) = (None, false);
+    }
+
+    /// Drops what a log that ends at `end` holds already.
+    fn drop_placed(&mut self, end: Slot) {
+        while let Some(first) = self.placed.first_entry()
+            && *first.key() < end
+        {
+            first.remove();
+        }
+    }
+
+    /// Feeds what the rest of a run depends on, beside a log that ends at `end`.
+    pub(super) fn fingerprint(&self, end: Slot, to: &mut impl Hasher) {
+        (&self.placed, self.is_lazy, &self.sums_told).hash(to);
+        (self.fetched == Some(end), self.has_asked_sums).hash(to);
+    }
+}
+
 impl Replica {
     /// A member spoke in a view.
     pub(super) fn heard(&mut self, from: MemberIndex, view: u64) {
         if view == self.view && from == self.leader() {
-            (self.has_heard, self.is_called) = (true, false);
+            (self.watch.has_heard, self.watch.is_called) = (true, false);
         }
     }
 
@@ -46,38 +85,38 @@ impl Replica {
         self.is_unvouched = false;
         for (placed, slot) in log_mod.entries.iter().zip(first.0..) {
             if slot >= self.end().0 && slot - self.end().0 < PLACED_MAX {
-                self.placed.insert(Slot(slot), *placed);
+                self.following.placed.insert(Slot(slot), *placed);
             }
         }
         if let Some(sums) = log_mod.sums
-            && self.sums.is_none()
+            && self.log.sums.is_none()
         {
             let at = Slot(first.0 + log_mod.entries.len() as u64);
-            self.sums_told = Some((at, sums));
+            self.following.sums_told = Some((at, sums));
         }
         self.cp = self.cp.max(cp);
-        let has_gap = first > self.end() && !self.placed.contains_key(&self.end());
+        let has_gap = first > self.end() && !self.following.placed.contains_key(&self.end());
         // What follows is asked for once, and again by a timer: the answer may have a gap, too, where the leader
         // has delivered what is asked for and its host gives it, and would be asked about for ever.
-        let is_asked = self.fetched == Some(self.end());
+        let is_asked = self.following.fetched == Some(self.end());
         if has_gap && !is_asked && !self.config.faults.is(Fault::SyncWithGaps) {
-            self.fetched = Some(self.end());
+            self.following.fetched = Some(self.end());
             self.fetch(out);
-        } else if !has_gap && self.lacks_sums() && !self.has_asked_sums {
+        } else if !has_gap && self.lacks_sums() && !self.following.has_asked_sums {
             // The host gave it what the leader's message was late with: it promises nothing until it has them, and
             // there is no fast path without it.
             out.emit(Event::Branch("sums asked for"));
-            self.has_asked_sums = true;
+            self.following.has_asked_sums = true;
             self.fetch(out);
         }
-        self.is_lazy = self.may_wait();
-        if !self.is_lazy {
+        self.following.is_lazy = self.may_wait();
+        if !self.following.is_lazy {
             self.sync_further(out);
         }
     }
 
     fn lacks_sums(&self) -> bool {
-        self.sums.is_none() && self.sums_told.is_none()
+        self.log.sums.is_none() && self.following.sums_told.is_none()
     }
 
     /// Whether what the leader placed may wait for the next flush: the followers next to the leader, who write
@@ -86,21 +125,25 @@ impl Replica {
     fn may_wait(&self) -> bool {
         let n = self.config.n();
         let place = (self.config.me.position() + n - self.leader().position()) % n;
-        let count = self.placed.len();
-        let is_promised = |placed: &Placed| self.un_of.get(&placed.id) == Some(&placed.deadline);
-        let is_placed = |tup: &Tup| self.placed.values().any(|placed| placed.id == tup.id);
+        let count = self.following.placed.len();
+        let is_promised =
+            |placed: &Placed| self.unsynced.deadline_of(placed.id) == Some(placed.deadline);
+        let is_placed = |un: &Unsynced| {
+            let mut placed = self.following.placed.values();
+            placed.any(|placed| placed.id == un.item.tup.id)
+        };
         self.config.lazy_ns > 0
             && place >= self.config.thresholds.slow
             && (1..=LAZY_MAX).contains(&count)
             && self.down.is_empty()
             && self.reads.count() == 0
-            && self.placed.values().all(is_promised)
-            && self.un.keys().take(count).all(is_placed)
+            && self.following.placed.values().all(is_promised)
+            && self.unsynced.iter().take(count).all(is_placed)
     }
 
     /// Something else is about to be written, or somebody waits.
     pub(super) fn sync_lazy(&mut self, out: &mut Out<Self>) {
-        if self.is_lazy {
+        if self.following.is_lazy {
             self.sync_further(out);
         }
     }
@@ -115,20 +158,21 @@ impl Replica {
         let fetch = Message::Fetch {
             view: self.view,
             from: self.end(),
-            wants_sums: self.sums.is_none(),
+            wants_sums: self.log.sums.is_none(),
         };
         out.send_early(self.peer(member), fetch);
     }
 
     /// Takes in what the leader's log holds next, as far as its bodies are here.
     pub(super) fn sync_further(&mut self, out: &mut Out<Self>) {
-        self.is_lazy = false;
+        self.following.is_lazy = false;
         if !self.follows() || self.is_unvouched {
             return;
         }
         let mut gateways = BTreeSet::new();
-        self.drop_placed();
-        while let Some((slot, placed)) = self.placed.first_key_value() {
+        let end = self.end();
+        self.following.drop_placed(end);
+        while let Some((slot, placed)) = self.following.placed.first_key_value() {
             let (slot, placed) = (*slot, *placed);
             if slot > self.end() && !self.config.faults.is(Fault::SyncWithGaps) {
                 break;
@@ -137,8 +181,8 @@ impl Replica {
                 self.ask_missing(out);
                 break;
             };
-            self.placed.remove(&slot);
-            if self.slots.contains_key(&placed.id) {
+            self.following.placed.remove(&slot);
+            if self.log.slots.contains_key(&placed.id) {
                 continue;
             }
             self.sync(slot, self.item(body, placed.deadline), out);
@@ -151,19 +195,9 @@ impl Replica {
         }
     }
 
-    /// What the own log holds is in its place.
-    fn drop_placed(&mut self) {
-        let end = self.end();
-        while let Some(first) = self.placed.first_entry()
-            && *first.key() < end
-        {
-            first.remove();
-        }
-    }
-
     /// Asks for the bodies of everything that is placed and not here.
     fn ask_missing(&mut self, out: &mut Out<Self>) {
-        let ids = self.placed.values().map(|placed| placed.id);
+        let ids = self.following.placed.values().map(|placed| placed.id);
         let missing: Vec<EntryId> = ids.filter(|id| self.body_of(*id).is_none()).collect();
         self.ask_bodies(self.peer(self.leader()), missing, out);
     }
@@ -180,12 +214,12 @@ impl Replica {
         self.write_item(slot, &item, out);
         let (tup, footprint) = (item.tup, item.body.footprint.clone());
         self.push(item);
-        let before = self.un.range(..tup);
-        let purged = before.filter(|(_, un)| un.item.body.footprint.conflicts(&footprint));
-        let purged: Vec<Tup> = purged.map(|(tup, _)| *tup).collect();
-        for tup in purged {
+        let before = self.unsynced.before(tup);
+        let purged = before.filter(|un| un.item.body.footprint.conflicts(&footprint));
+        let purged: Vec<EntryId> = purged.map(|un| un.item.tup.id).collect();
+        for id in purged {
             out.emit(Event::Branch("overtaken while unsynced"));
-            if let Some(body) = self.take_unsynced(tup.id) {
+            if let Some(body) = self.take_unsynced(id) {
                 self.adopt(body);
             }
         }
@@ -193,24 +227,24 @@ impl Replica {
 
     /// The sums that the leader told, and what came after.
     fn take_sums(&mut self) {
-        let Some((at, _)) = self.sums_told else {
+        let Some((at, _)) = self.following.sums_told else {
             return;
         };
         if at > self.end() {
             return;
         }
-        let Some((_, mut sums)) = self.sums_told.take() else {
+        let Some((_, mut sums)) = self.following.sums_told.take() else {
             return;
         };
-        if at < self.ap || self.sums.is_some() {
+        if at < self.ap || self.log.sums.is_some() {
             return;
         }
-        let items = self.log.range((at.0 - self.ap.0) as usize..);
-        let items = items.chain(self.un.values().map(|un| &un.item));
+        let items = self.log.items.range((at.0 - self.ap.0) as usize..);
+        let items = items.chain(self.unsynced.iter().map(|un| &un.item));
         for item in items {
             sums.add(&item.body.footprint, item.hash);
         }
-        self.sums = Some(sums);
+        self.log.sums = Some(sums);
     }
 
     /// Says how far the own log is the leader's: once that is durable.
@@ -232,20 +266,24 @@ impl Replica {
     /// What should have come did not.
     pub(super) fn on_poll(&mut self, out: &mut Out<Self>) {
         if self.follows() {
-            (self.has_asked, self.fetched) = (false, None);
-            self.has_asked_sums = self.sums.is_none();
+            (self.bodies.are_asked_for, self.following.fetched) = (false, None);
+            self.following.has_asked_sums = self.log.sums.is_none();
             self.back_off();
             self.fetch(out);
             self.sync_further(out);
             // Their gateways may be dead.
-            let unsynced: Vec<Body> = self.un.values().map(|un| un.item.body.clone()).collect();
+            let unsynced: Vec<Body> = self
+                .unsynced
+                .iter()
+                .map(|un| un.item.body.clone())
+                .collect();
             for body in unsynced {
                 if self.config.faults.is(Fault::DropUnsynced) {
                     self.take_unsynced(body.entry.id);
                 }
                 self.adopt(body);
             }
-            if !self.log.is_empty() {
+            if !self.log.items.is_empty() {
                 self.say_synced(self.config.members[self.leader()], out);
             }
         }

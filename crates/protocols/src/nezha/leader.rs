@@ -87,7 +87,7 @@ impl Hash for Lead {
 impl Replica {
     /// Late, or absurdly early: it gets the next deadline there is, now.
     pub(super) fn append_late(&mut self, body: Body, out: &mut Out<Self>) {
-        let bound = self.bounds.bound(&body.footprint);
+        let bound = self.log.bounds.bound(&body.footprint);
         self.append(body, bound.deadline.saturating_add(1), out);
     }
 
@@ -96,7 +96,7 @@ impl Replica {
     pub(super) fn append_waiting(&mut self, out: &mut Out<Self>) -> bool {
         let end = self.end();
         while self.leads()
-            && self.log.len() < self.config.window
+            && self.log.items.len() < self.config.window
             && let Some(body) = self.bodies.pop_first()
         {
             self.append_late(body, out);
@@ -110,7 +110,7 @@ impl Replica {
         if self.knows(id) {
             return;
         }
-        if self.log.len() >= self.config.window {
+        if self.log.items.len() >= self.config.window {
             out.emit(Event::Branch("window full"));
             return self.bodies.insert(body);
         }
@@ -119,9 +119,9 @@ impl Replica {
         let item = self.item(body, deadline);
         let slot = self.end();
         let lsn = self.write_item(slot, &item, out);
-        self.unflushed.push_back((lsn, slot.next()));
+        self.disk.unflushed.push_back((lsn, slot.next()));
         self.push(item.clone());
-        let digest = match &self.sums {
+        let digest = match &self.log.sums {
             Some(sums) => self.digest(sums, &item.body),
             None => 0,
         };
@@ -266,10 +266,14 @@ impl Replica {
 
     fn log_mod(&self, first: Slot, wants_sums: bool) -> LogMod {
         let from = (first.0 - self.ap.0) as usize;
-        let items = self.log.range(from.min(self.log.len())..).take(ENTRIES_MAX);
+        let items = self
+            .log
+            .items
+            .range(from.min(self.log.items.len())..)
+            .take(ENTRIES_MAX);
         let entries: Vec<Placed> = items.map(|item| item.placed()).collect();
         let is_end = first.0 + entries.len() as u64 == self.end().0;
-        let sums = self.sums.as_ref().filter(|_| wants_sums && is_end);
+        let sums = self.log.sums.as_ref().filter(|_| wants_sums && is_end);
         let sums = sums.cloned();
         LogMod {
             view: self.view,
@@ -296,8 +300,8 @@ impl Replica {
     }
 
     fn send_log(&self, to: Peers, log_mod: LogMod, out: &mut Out<Self>) {
-        let is_early =
-            self.durable >= self.lead.sealed || self.config.faults.is(Fault::LeadBeforeDurable);
+        let is_early = self.disk.durable >= self.lead.sealed
+            || self.config.faults.is(Fault::LeadBeforeDurable);
         match is_early {
             true => out.send_early(to, Message::LogMod(log_mod)),
             false => out.send(to, Message::LogMod(log_mod)),

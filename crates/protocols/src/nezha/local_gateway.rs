@@ -39,16 +39,17 @@ impl Replica {
     /// Whether the log has not moved for as long as a leader may be silent.
     fn is_stuck(&self) -> bool {
         let enough_ns = self.config.election_ns;
-        self.stuck_since_ns
+        self.watch
+            .stuck_since_ns
             .is_some_and(|since_ns| self.now.mono_ns >= since_ns + enough_ns)
     }
 
     /// Notes whether the log moves, after a step that began at this slot.
     pub(super) fn note_progress(&mut self, before: Slot) {
-        if self.log.is_empty() {
-            self.stuck_since_ns = None;
-        } else if self.ap > before || self.stuck_since_ns.is_none() {
-            self.stuck_since_ns = Some(self.now.mono_ns);
+        if self.log.items.is_empty() {
+            self.watch.stuck_since_ns = None;
+        } else if self.ap > before || self.watch.stuck_since_ns.is_none() {
+            self.watch.stuck_since_ns = Some(self.now.mono_ns);
         }
     }
 

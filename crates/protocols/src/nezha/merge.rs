@@ -73,17 +73,17 @@ impl Replica {
         });
         out.emit(Event::Branch("view started"));
         let orphans = self.enter(items, out);
-        self.sums = Some(super::Sums::default());
+        self.log.sums = Some(super::Sums::default());
         let end = self.end();
         self.lead.said = end;
         self.lead.said_cp = self.cp;
         self.lead.sealed = out.persisted();
-        self.unflushed.push_back((out.persisted(), end));
+        self.disk.unflushed.push_back((out.persisted(), end));
         if self.config.n() > 1 {
             let start = self.start_view(0);
             out.send(Peers::All, Message::StartView(start));
         }
-        for (item, slot) in self.log.clone().into_iter().zip(self.ap.0..) {
+        for (item, slot) in self.log.items.clone().into_iter().zip(self.ap.0..) {
             let Tup { deadline, id } = item.tup;
             self.execute(Slot(slot), (id, deadline, 0), &item.body, out);
         }

@@ -29,6 +29,7 @@ mod counting;
 mod deliver;
 mod describe;
 mod digest;
+mod disk;
 mod dom;
 mod early;
 mod figures;

@@ -182,7 +182,7 @@ impl Replica {
         let Some(question) = self.reads.asked.take() else {
             return;
         };
-        self.in_vain = 0;
+        self.watch.in_vain = 0;
         out.emit(Event::Branch("read confirmed"));
         self.reads
             .located

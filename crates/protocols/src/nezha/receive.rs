@@ -78,7 +78,7 @@ impl Replica {
         match (self.leads(), is_early) {
             (true, true) => self.append(body, deadline, out),
             (true, false) => self.append_late(body, out),
-            (false, true) if self.sums.is_some() && !self.is_unvouched => {
+            (false, true) if self.log.sums.is_some() && !self.is_unvouched => {
                 self.add_unsynced(body, deadline, out);
             }
             (false, _) => self.leave_to_leader(body),
@@ -89,7 +89,7 @@ impl Replica {
     /// one is gone and all requests are late, nothing else here would look for it.
     fn leave_to_leader(&mut self, body: Body) {
         self.bodies.insert(body);
-        self.is_called = true;
+        self.watch.is_called = true;
     }
 
     /// What a deadline has to be above: all that conflicts with it, in the log or unsynced. What the leader
@@ -97,19 +97,19 @@ impl Replica {
     /// in its own replica, which took its deadlines for what they said (S10).
     fn bound(&self, footprint: &Footprint) -> Tup {
         let conflicting = |un: &&Unsynced| un.item.body.footprint.conflicts(footprint);
-        let unsynced = self.un.values().rev().find(conflicting);
+        let unsynced = self.unsynced.iter().rev().find(conflicting);
         let unsynced = unsynced.map_or(Tup::default(), |un| un.item.tup);
-        self.bounds.bound(footprint).max(unsynced)
+        self.log.bounds.bound(footprint).max(unsynced)
     }
 
     /// A follower's promise: it stays until the leader's log says otherwise.
     fn add_unsynced(&mut self, body: Body, deadline: u64, out: &mut Out<Self>) {
         self.sync_lazy(out);
         let item = self.item(body, deadline);
-        if let Some(sums) = &mut self.sums {
+        if let Some(sums) = &mut self.log.sums {
             sums.add(&item.body.footprint, item.hash);
         }
-        let Some(sums) = &self.sums else {
+        let Some(sums) = &self.log.sums else {
             return;
         };
         let digest = self.digest(sums, &item.body);
@@ -120,9 +120,8 @@ impl Replica {
             deadline,
             body: item.body.clone(),
         });
-        self.un_of.insert(id, deadline);
         let said = Some(digest);
-        self.un.insert(item.tup, Unsynced { item, digest: said });
+        self.unsynced.insert(Unsynced { item, digest: said });
         self.say_fast(id, digest, out);
     }
 
@@ -152,7 +151,7 @@ impl Replica {
             self.tell(from, body, out);
         }
         if self.leads() {
-            if let Some(slot) = self.slots.get(&id) {
+            if let Some(slot) = self.log.slots.get(&id) {
                 self.say_outcome(*slot, out);
             }
             if let Some(member) = self.config.member(from) {
@@ -160,14 +159,10 @@ impl Replica {
             }
             return;
         }
-        if self.slots.contains_key(&id) {
+        if self.log.slots.contains_key(&id) {
             return self.say_synced(from, out);
         }
-        if let Some(deadline) = self.un_of.get(&id)
-            && let Some(unsynced) = self.un.get(&Tup {
-                deadline: *deadline,
-                id,
-            })
+        if let Some(unsynced) = self.unsynced.get(id)
             && let Some(digest) = unsynced.digest
         {
             self.say_fast(id, digest, out);

@@ -2,7 +2,6 @@
 
 use super::Replica;
 use super::config::Config;
-use super::digest::Tup;
 use super::log::Unsynced;
 use super::messages::{Body, Placed, Record};
 use super::mutants::Fault;
@@ -64,7 +63,7 @@ impl Replica {
         self.view = written.view.max(written.lnv);
         self.restore_log(&written);
         self.restore_unsynced(&written);
-        self.sums = None;
+        self.log.sums = None;
         let is_decided = |id: &EntryId| self.done.contains(*id);
         self.written = written
             .bodies
@@ -104,7 +103,7 @@ impl Replica {
             self.push(item);
         }
         let is_fresh = self.ap == self.config.first_slot;
-        self.is_unvouched = self.log.is_empty() && !is_fresh;
+        self.is_unvouched = self.log.items.is_empty() && !is_fresh;
     }
 
     fn restore_unsynced(&mut self, written: &Written) {
@@ -112,7 +111,7 @@ impl Replica {
             let Some(body) = written.bodies.get(&placed.id) else {
                 continue;
             };
-            if *view != written.lnv || self.slots.contains_key(&placed.id) {
+            if *view != written.lnv || self.log.slots.contains_key(&placed.id) {
                 continue;
             }
             if self.done.contains(placed.id) {
@@ -121,11 +120,8 @@ impl Replica {
             // A later promise of the same entry is the one that stands.
             self.take_unsynced(placed.id);
             let item = self.item(body.clone(), placed.deadline);
-            self.un_of.insert(placed.id, placed.deadline);
-            let Placed { id, deadline } = *placed;
             let digest = None;
-            self.un
-                .insert(Tup { deadline, id }, Unsynced { item, digest });
+            self.unsynced.insert(Unsynced { item, digest });
         }
     }
 }

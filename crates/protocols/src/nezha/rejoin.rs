@@ -57,7 +57,7 @@ impl Replica {
     /// The promises are lost.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
         self.status = Status::Recovering;
-        self.sums = None;
+        self.log.sums = None;
         self.rejoin = Some(Rejoin {
             nonce: self.config.boot.0,
             known: BTreeMap::new(),

@@ -28,6 +28,25 @@ impl RemoteGateways {
     }
 }
 
+/// How long requests take from each gateway.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct RequestDelays {
+    /// From the gateway inside each member.
+    pub(super) members: Vec<Delays>,
+    /// From remote gateways.
+    pub(super) remote: RemoteGateways,
+}
+
+impl RequestDelays {
+    /// Nothing is known, of `members` members.
+    pub(super) fn new(members: usize) -> RequestDelays {
+        RequestDelays {
+            members: vec![Delays::default(); members],
+            remote: RemoteGateways::default(),
+        }
+    }
+}
+
 impl Replica {
     /// A remote gateway asks for one thing only, and for what it named itself, with nothing kept apart.
     pub(super) fn on_gateway(&mut self, from: ReplicaId, message: Message, out: &mut Out<Self>) {
@@ -50,8 +69,8 @@ impl Replica {
     pub(super) fn note_delay(&mut self, from: ReplicaId, sent: u64) {
         let delays = match self.config.member(from) {
             Some(me) if me == self.config.me => return,
-            Some(member) => &mut self.delays[member],
-            None => self.remote_gateways.of(from),
+            Some(member) => &mut self.delays.members[member],
+            None => self.delays.remote.of(from),
         };
         let delay = self.now.clock_ns.wrapping_sub(sent) as i64;
         let (percentile, max_ns) = (self.config.percentile, self.config.owd_max_ns);
@@ -62,9 +81,10 @@ impl Replica {
     /// number listens.
     pub(super) fn owd_from(&self, gateway: ReplicaId) -> Option<u64> {
         match self.config.member(gateway) {
-            Some(member) => Some(self.delays[member].estimate()),
+            Some(member) => Some(self.delays.members[member].estimate()),
             None if gateway.is_gateway() => Some(
-                self.remote_gateways
+                self.delays
+                    .remote
                     .0
                     .get(&gateway)
                     .map_or(0, Delays::estimate),

@@ -4,18 +4,18 @@ use super::bodies::Bodies;
 use super::change::Change;
 use super::config::Config;
 use super::describe;
-use super::digest::{Bounds, Sums, Tup};
-use super::dom::Delays;
+use super::disk::Disk;
 use super::early::Early;
+use super::follower::Following;
 use super::gateway::Gateway;
 use super::leader::Lead;
-use super::log::{Item, Unsynced};
-use super::messages::{Message, Placed, Record, Timer};
+use super::log::{Log, UnsyncedSet};
+use super::messages::{Message, Record, Timer};
 use super::reads::Reads;
 use super::rejoin::Rejoin;
-use super::remote_gateways::RemoteGateways;
+use super::remote_gateways::RequestDelays;
 use super::repeats::Repeat;
-use super::timers::Armed;
+use super::timers::Watch;
 use crate::shared::backlog::refuse_withdrawn;
 use crate::shared::decided::DecidedSet;
 use quorate_core::pace::Pace;
@@ -23,7 +23,7 @@ use quorate_core::{
     Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out,
     Past, Peers, ReplicaId, Slot, Wire, WireError,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -44,7 +44,9 @@ pub struct Replica {
     pub(super) config: Arc<Config>,
     /// The clocks of this step.
     pub(super) now: Now,
+    /// What this replica is doing.
     pub(super) status: Status,
+    /// The view this replica is in, or waits for.
     pub(super) view: u64,
     /// The last view in which it was in normal operation.
     pub(super) lnv: u64,
@@ -52,75 +54,87 @@ pub struct Replica {
     pub(super) cv: Vec<u64>,
     /// The first slot not delivered.
     pub(super) ap: Slot,
-    /// Since when the log has something and does not move, on the own monotonic clock, ns.
-    pub(super) stuck_since_ns: Option<u64>,
+    /// Everything before this slot is committed, as far as known.
+    pub(super) cp: Slot,
     /// The entries delivered.
     pub(super) done: DecidedSet,
-    /// The log from `ap` on: of a follower, its synced part.
-    pub(super) log: VecDeque<Item>,
-    /// Where entries are in the log.
-    pub(super) slots: BTreeMap<EntryId, Slot>,
+    /// The log from `ap` on.
+    pub(super) log: Log,
     /// Slots were installed beyond the own log, maybe of a later view: nothing is vouched for.
     pub(super) is_unvouched: bool,
-    /// `un`: entries that were said to be here, and that the leader has not placed.
-    pub(super) un: BTreeMap<Tup, Unsynced>,
-    /// Their deadlines.
-    pub(super) un_of: BTreeMap<EntryId, u64>,
-    /// `eb`.
+    /// Entries that were said to be here, and that the leader has not placed.
+    pub(super) unsynced: UnsyncedSet,
+    /// `eb`: requests that wait for their deadline.
     pub(super) early: Early,
     /// `lb`, and bodies that came otherwise.
     pub(super) bodies: Bodies,
     /// The undecided entries whose bytes are in the own log of records.
     pub(super) written: BTreeSet<EntryId>,
-    /// Of the entries of this view; unknown where some of them were installed by the host, or before a
-    /// restart.
-    pub(super) sums: Option<Sums>,
-    /// `hi` of the log; what is unsynced counts, too (`receive.rs`).
-    pub(super) bounds: Bounds,
-    /// Everything before is committed, as far as known.
-    pub(super) cp: Slot,
-    /// What the leader's log holds beyond the own.
-    pub(super) placed: BTreeMap<Slot, Placed>,
-    /// What the leader placed waits to be written with something else (`follower.rs`).
-    pub(super) is_lazy: bool,
+    /// What a follower knows of the leader's log beyond the own.
+    pub(super) following: Following,
+    /// What a leader keeps of its view.
+    pub(super) lead: Lead,
+    /// What is known of the view that this replica waits for.
+    pub(super) change: Change,
+    /// What a replica that lost its promises has heard.
+    pub(super) rejoin: Option<Rejoin>,
+    /// The record by which a restart finds the promises of the new life.
+    pub(super) joined: Lsn,
+    /// The gateway of this replica's clients.
+    pub(super) gateway: Gateway,
+    /// Reads of this replica's clients.
+    pub(super) reads: Reads,
+    /// How long requests take from each gateway.
+    pub(super) delays: RequestDelays,
+    /// What waits for the disk.
+    pub(super) disk: Disk,
     /// Members whose link is down.
     pub(super) down: MemberSet,
-    /// The leader's sums, where its log was this long.
-    pub(super) sums_told: Option<(Slot, Sums)>,
-    pub(super) lead: Lead,
-    pub(super) change: Change,
-    pub(super) rejoin: Option<Rejoin>,
-    /// With this record a restart finds the promises of the new life.
-    pub(super) joined: Lsn,
-    pub(super) gateway: Gateway,
-    pub(super) reads: Reads,
-    /// Of requests from each member's gateway.
-    pub(super) delays: Vec<Delays>,
-    /// Of requests from remote gateways.
-    pub(super) remote_gateways: RemoteGateways,
-    /// Log positions of the leader that wait for the disk.
-    pub(super) unflushed: VecDeque<(Lsn, Slot)>,
-    /// What was said to the own gateway, and waits for the disk.
-    pub(super) own: VecDeque<(Lsn, Message)>,
-    /// Records up to here are durable.
-    pub(super) durable: Lsn,
-    pub(super) armed: Armed,
-    /// Repetitions since something was delivered.
-    pub(super) backoff: u32,
-    /// Views left since anything was decided, or read.
-    pub(super) in_vain: u32,
+    /// Which timers run, and what moved since they were armed.
+    pub(super) watch: Watch,
     /// When each member that speaks in an earlier view was told of the own one.
     pub(super) views_told: Vec<Repeat>,
-    /// The leader gave a sign of life since the timer was armed.
-    pub(super) has_heard: bool,
-    /// Somebody asked for what only the leader can place, and the leader was not heard since.
-    pub(super) is_called: bool,
-    /// Bodies were asked for since the timer was armed.
-    pub(super) has_asked: bool,
-    /// So was what follows the log, where it ended here.
-    pub(super) fetched: Option<Slot>,
-    /// So were the leader's sums.
-    pub(super) has_asked_sums: bool,
+}
+
+impl Replica {
+    pub(super) fn empty(
+        config: &Config,
+        ap: Slot,
+        done: DecidedSet,
+        now: Now,
+        out: &Out<Self>,
+    ) -> Self {
+        let n = config.n();
+        Replica {
+            now,
+            status: Status::Normal,
+            view: 0,
+            lnv: 0,
+            cv: vec![0; n],
+            ap,
+            cp: ap,
+            done,
+            log: Log::default(),
+            is_unvouched: false,
+            unsynced: UnsyncedSet::default(),
+            early: Early::default(),
+            bodies: Bodies::default(),
+            written: BTreeSet::new(),
+            following: Following::default(),
+            lead: Lead::new(config, ap),
+            change: Change::default(),
+            rejoin: None,
+            joined: Lsn(0),
+            gateway: Gateway::local(config),
+            reads: Reads::default(),
+            delays: RequestDelays::new(n),
+            disk: Disk::new(out.persisted()),
+            down: MemberSet::EMPTY,
+            watch: Watch::default(),
+            views_told: vec![Repeat::default(); n],
+            config: Arc::new(config.clone()),
+        }
+    }
 }
 
 impl Machine for Replica {
@@ -172,7 +186,7 @@ impl Machine for Replica {
 
     fn is_serving(&self) -> bool {
         // Before that is durable a crash takes the new life along: others must not fail on its account.
-        self.status != Status::Recovering && self.joined <= self.durable
+        self.status != Status::Recovering && self.disk.is_durable(self.joined)
     }
 }
 
@@ -180,30 +194,14 @@ impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (self.status, self.view, self.lnv, &self.cv).hash(to);
         (self.ap, self.cp, self.is_unvouched).hash(to);
-        self.joined.0.saturating_sub(self.durable.0).hash(to);
+        self.joined.0.saturating_sub(self.disk.durable.0).hash(to);
         self.done.to_bytes().hash(to);
-        (&self.log, &self.un, &self.early, &self.bodies).hash(to);
-        (&self.written, &self.sums, &self.bounds).hash(to);
-        (&self.placed, &self.sums_told, self.is_lazy, &self.down).hash(to);
-        (&self.lead, &self.change, &self.rejoin).hash(to);
-        (
-            &self.gateway,
-            &self.reads,
-            &self.delays,
-            &self.remote_gateways,
-        )
-            .hash(to);
-        for (lsn, slot) in &self.unflushed {
-            (lsn.0.saturating_sub(self.durable.0), slot).hash(to);
-        }
-        for (lsn, message) in &self.own {
-            let waits = lsn.0.saturating_sub(self.durable.0);
-            (waits, message.to_bytes()).hash(to);
-        }
-        (&self.armed, self.backoff, self.in_vain).hash(to);
-        let is_fetched = self.fetched == Some(self.end());
-        (self.has_heard, self.is_called, self.has_asked, is_fetched).hash(to);
-        (self.has_asked_sums, &self.views_told).hash(to);
+        (&self.log, &self.unsynced, &self.early, &self.bodies).hash(to);
+        (&self.written, self.down, &self.lead).hash(to);
+        (&self.change, &self.rejoin, &self.gateway, &self.reads).hash(to);
+        (&self.delays, &self.disk, &self.watch).hash(to);
+        self.following.fingerprint(self.end(), to);
+        self.views_told.hash(to);
     }
 
     fn explain(&self) -> String {
@@ -229,62 +227,6 @@ impl Introspect for Replica {
 }
 
 impl Replica {
-    pub(super) fn empty(
-        config: &Config,
-        ap: Slot,
-        done: DecidedSet,
-        now: Now,
-        out: &Out<Self>,
-    ) -> Self {
-        let n = config.n();
-        Replica {
-            now,
-            status: Status::Normal,
-            view: 0,
-            lnv: 0,
-            cv: vec![0; n],
-            ap,
-            done,
-            log: VecDeque::new(),
-            slots: BTreeMap::new(),
-            stuck_since_ns: None,
-            is_unvouched: false,
-            un: BTreeMap::new(),
-            un_of: BTreeMap::new(),
-            early: Early::default(),
-            bodies: Bodies::default(),
-            written: BTreeSet::new(),
-            sums: Some(Sums::default()),
-            bounds: Bounds::default(),
-            cp: ap,
-            placed: BTreeMap::new(),
-            is_lazy: false,
-            down: MemberSet::EMPTY,
-            sums_told: None,
-            lead: Lead::new(config, ap),
-            change: Change::default(),
-            rejoin: None,
-            joined: Lsn(0),
-            gateway: Gateway::local(config),
-            reads: Reads::default(),
-            delays: vec![Delays::default(); n],
-            remote_gateways: RemoteGateways::default(),
-            unflushed: VecDeque::new(),
-            own: VecDeque::new(),
-            durable: out.persisted(),
-            armed: Armed::default(),
-            backoff: 0,
-            in_vain: 0,
-            views_told: vec![Repeat::default(); n],
-            has_heard: false,
-            is_called: false,
-            has_asked: false,
-            fetched: None,
-            has_asked_sums: false,
-            config: Arc::new(config.clone()),
-        }
-    }
-
     pub(super) fn leader(&self) -> MemberIndex {
         self.config.leader_of(self.view)
     }
@@ -302,7 +244,9 @@ impl Replica {
     /// Says something to a member, once everything so far is durable; to the own gateway, too.
     pub(super) fn say(&mut self, to: MemberIndex, message: Message, out: &mut Out<Self>) {
         if to == self.config.me {
-            self.own.push_back((out.persisted(), message));
+            self.disk
+                .to_own_gateway
+                .push_back((out.persisted(), message));
         } else {
             out.send(self.peer(to), message);
         }
@@ -310,8 +254,7 @@ impl Replica {
 
     /// What the own gateway may hear by now.
     pub(super) fn hear_own(&mut self, out: &mut Out<Self>) {
-        let durable = self.durable;
-        while let Some((_, message)) = self.own.pop_front_if(|(lsn, _)| *lsn <= durable) {
+        while let Some(message) = self.disk.pop_for_own_gateway() {
             self.on_reply(self.config.me, message, out);
         }
     }
@@ -402,7 +345,7 @@ impl Replica {
     /// Whom it has to ask it asks, link or no link; but where one is down, answers take the slow path.
     fn on_link(&mut self, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
         if peer.is_gateway() && !up {
-            return self.remote_gateways.forget(peer);
+            return self.delays.remote.forget(peer);
         }
         let Some(member) = self.config.member(peer) else {
             return;
@@ -422,10 +365,7 @@ impl Replica {
 
     /// Records up to `lsn` survive a crash.
     fn on_durable(&mut self, lsn: Lsn) {
-        self.durable = self.durable.max(lsn);
-        let durable = self.durable;
-        let is_done = |(written, _): &mut (Lsn, _)| *written <= durable;
-        while let Some((_, upto)) = self.unflushed.pop_front_if(is_done) {
+        for upto in self.disk.flushed(lsn) {
             self.lead.durable = self.lead.durable.max(upto);
         }
     }

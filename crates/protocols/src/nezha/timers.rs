@@ -6,6 +6,7 @@ use super::messages::Timer;
 use super::replica::Status;
 use quorate_core::{Due, Out};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// Views in vain after which none is given longer.
 const IN_VAIN_MAX: u32 = 6;
@@ -43,9 +44,40 @@ impl fmt::Debug for Armed {
     }
 }
 
+/// Which timers run, and what moved since they were armed.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Watch {
+    pub(super) armed: Armed,
+    /// Repetitions since something was delivered.
+    pub(super) backoff: u32,
+    /// Views left since anything was decided, or read.
+    pub(super) in_vain: u32,
+    /// The leader gave a sign of life since the timer was armed.
+    pub(super) has_heard: bool,
+    /// Somebody asked for what only the leader can place, and the leader was not heard since.
+    pub(super) is_called: bool,
+    /// Since when the log has something and does not move, on the own monotonic clock, ns.
+    pub(super) stuck_since_ns: Option<u64>,
+}
+
+/// Without the time: what depends on it depends on the clock, too.
+impl Hash for Watch {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (self.armed, self.backoff, self.in_vain).hash(to);
+        (self.has_heard, self.is_called).hash(to);
+    }
+}
+
+impl Watch {
+    /// Something was decided.
+    pub(super) fn moved(&mut self) {
+        (self.backoff, self.in_vain) = (0, 0);
+    }
+}
+
 impl Replica {
     pub(super) fn on_timer(&mut self, timer: Timer, out: &mut Out<Self>) {
-        self.armed.remove(timer);
+        self.watch.armed.remove(timer);
         match timer {
             // Every step ends with what is due.
             Timer::Release => self.early.note_alarm(),
@@ -66,16 +98,18 @@ impl Replica {
         self.tend_sync(out);
         let is_normal = self.status == Status::Normal;
         let has_reads = self.reads.count() > 0;
-        let has_log = !self.log.is_empty() || !self.un.is_empty() || !self.placed.is_empty();
-        let is_following = self.follows() && (has_log || has_reads || self.is_called);
-        let is_leading = self.leads() && !self.log.is_empty() && self.config.n() > 1;
+        let has_log = !self.log.items.is_empty()
+            || !self.unsynced.is_empty()
+            || !self.following.placed.is_empty();
+        let is_following = self.follows() && (has_log || has_reads || self.watch.is_called);
+        let is_leading = self.leads() && !self.log.items.is_empty() && self.config.n() > 1;
         let waits = is_following || self.gateway.is_busy() || has_reads;
         let again = self.wait();
         let election_ns = self.config.election_ns;
         // A network may be too slow for a view to begin in the time, or for anything to be decided in it:
         // one that is left too early helps nobody.
-        let suspect_ns = election_ns << self.in_vain.min(IN_VAIN_MAX);
-        let give_up_ns = election_ns << self.in_vain.saturating_sub(1).min(IN_VAIN_MAX);
+        let suspect_ns = election_ns << self.watch.in_vain.min(IN_VAIN_MAX);
+        let give_up_ns = election_ns << self.watch.in_vain.saturating_sub(1).min(IN_VAIN_MAX);
         let is_changing = self.status == Status::ViewChange;
         for (timer, is_wanted, wait_ns) in [
             (Timer::Retry, !self.gateway.pending.is_empty(), again),
@@ -86,24 +120,24 @@ impl Replica {
             (Timer::GiveUp, is_changing, give_up_ns),
             (Timer::Reads, is_normal && self.reads.is_asking(), again),
         ] {
-            let is_armed = self.armed.contains(timer);
+            let is_armed = self.watch.armed.contains(timer);
             if is_wanted && !is_armed {
-                self.armed.insert(timer);
+                self.watch.armed.insert(timer);
                 out.arm(timer, Due::Within(wait_ns..=2 * wait_ns));
             } else if is_armed && !is_wanted {
-                self.armed.remove(timer);
+                self.watch.armed.remove(timer);
                 out.disarm(timer);
             }
         }
-        if !self.armed.contains(Timer::Suspect) {
+        if !self.watch.armed.contains(Timer::Suspect) {
             // A sign of life counts while somebody looks for one.
-            self.has_heard = false;
+            self.watch.has_heard = false;
         }
     }
 
     /// What was said did not help: the next repetition waits longer.
     pub(super) fn back_off(&mut self) {
-        self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
+        self.watch.backoff = (self.watch.backoff + 1).min(BACKOFF_MAX);
     }
 
     /// How long to wait before something is said again.
@@ -112,19 +146,19 @@ impl Replica {
         // A view that is given longer is spoken of less often: it may be what fills the network.
         let most_ns = match self.status {
             Status::Normal => config.rtx_max_ns,
-            _ => config.rtx_max_ns << self.in_vain.min(IN_VAIN_MAX),
+            _ => config.rtx_max_ns << self.watch.in_vain.min(IN_VAIN_MAX),
         };
-        (config.rtx_min_ns << self.backoff.min(BACKOFF_MAX)).min(most_ns)
+        (config.rtx_min_ns << self.watch.backoff.min(BACKOFF_MAX)).min(most_ns)
     }
 
     /// What waits for something else to be written waits this long.
     fn tend_sync(&mut self, out: &mut Out<Self>) {
-        let is_armed = self.armed.contains(Timer::Sync);
-        if self.is_lazy && !is_armed {
-            self.armed.insert(Timer::Sync);
+        let is_armed = self.watch.armed.contains(Timer::Sync);
+        if self.following.is_lazy && !is_armed {
+            self.watch.armed.insert(Timer::Sync);
             out.arm(Timer::Sync, Due::After(self.config.lazy_ns));
-        } else if is_armed && !self.is_lazy {
-            self.armed.remove(Timer::Sync);
+        } else if is_armed && !self.following.is_lazy {
+            self.watch.armed.remove(Timer::Sync);
             out.disarm(Timer::Sync);
         }
     }
@@ -134,12 +168,12 @@ impl Replica {
         let (clock_ns, mono_ns) = (self.now.clock_ns, self.now.mono_ns);
         match self.early.wait(clock_ns, mono_ns, self.config.far_ns) {
             Some(wait_ns) if self.status == Status::Normal => {
-                self.armed.insert(Timer::Release);
+                self.watch.armed.insert(Timer::Release);
                 let wait_ns = wait_ns.max(self.early.wait_min_ns());
                 out.arm(Timer::Release, Due::After(wait_ns));
             }
             _ => {
-                if self.armed.remove(Timer::Release) {
+                if self.watch.armed.remove(Timer::Release) {
                     out.disarm(Timer::Release);
                 }
             }
@@ -148,9 +182,9 @@ impl Replica {
 
     /// What was waited for is over.
     pub(super) fn disarm_all(&mut self, out: &mut Out<Self>) {
-        for timer in std::mem::take(&mut self.armed).all() {
+        for timer in std::mem::take(&mut self.watch.armed).all() {
             out.disarm(timer);
         }
-        self.backoff = 0;
+        self.watch.backoff = 0;
     }
 }

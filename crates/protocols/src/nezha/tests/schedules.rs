@@ -194,8 +194,8 @@ fn s6_what_the_leader_lowered_is_not_released_later() {
         net.pass(0, 1, "log-mod");
         net.ripen(1);
         let follower = net.nodes[1].machine.as_ref().expect("it runs");
-        assert!(follower.un.is_empty() && follower.early.len() == 0);
-        assert_eq!(follower.log.len(), 1);
+        assert!(follower.unsynced.is_empty() && follower.early.len() == 0);
+        assert_eq!(follower.log.items.len(), 1);
         net.pass(0, 1, "fast-reply");
         assert!(net.is_answered(id));
     };

@@ -33,7 +33,7 @@ fn s5_a_follower_does_not_tell_its_log_for_the_views() {
         net.pass(0, 1, "view-change");
         assert_eq!(net.pass(1, 0, "start-view"), 1);
         let late = net.nodes[0].machine.as_ref().expect("it runs");
-        assert_eq!((late.view, late.lnv, late.log.len()), (1, 1, 0));
+        assert_eq!((late.view, late.lnv, late.log.items.len()), (1, 1, 0));
     };
     Schedule::of(3, run).holds();
 }
@@ -97,7 +97,7 @@ fn a_view_that_was_not_begun_leaves_no_places_behind() {
         net.fall(1);
         net.restart(1, false);
         let leader = net.nodes[1].machine.as_ref().expect("it runs");
-        assert_eq!((leader.lnv, leader.log.len()), (1, 1));
+        assert_eq!((leader.lnv, leader.log.items.len()), (1, 1));
         net.watch.is_eager = true;
     };
     Schedule::of(3, run).holds();
