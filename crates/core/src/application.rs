@@ -14,7 +14,7 @@ pub struct At {
     pub index: u32,
     /// Monotone time in ns since the Unix epoch, for applications that want one.
     pub stamp_ns: u64,
-    /// Who asked.
+    /// The principal that asked.
     pub principal: Principal,
     /// The name of the command's first payload; the others follow.
     pub payload: PayloadId,
@@ -22,11 +22,11 @@ pub struct At {
     pub admission: Admission,
 }
 
-/// Which commands are carried out. It follows from the group's alarms, and is equal on every replica where a
+/// The kind of commands that is carried out. It follows from the group's alarms, and is equal on every replica where a
 /// command is applied.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Admission {
-    /// All commands.
+    /// All commands are carried out.
     #[default]
     All,
     /// Commands that do not make the state larger ([`Application::grows`]): space is short.
@@ -40,7 +40,7 @@ pub enum Admission {
 pub enum Countdown {
     /// Count from now; in the place of an earlier countdown of this number.
     Start {
-        /// Its number.
+        /// The number of the countdown.
         id: u64,
         /// How long, in ns.
         after_ns: u64,
@@ -49,7 +49,7 @@ pub enum Countdown {
     },
     /// Count no more.
     Stop {
-        /// Its number.
+        /// The number of the countdown.
         id: u64,
     },
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// Names one request of one client, for at-most-once execution.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct RequestId {
-    /// Who asks.
+    /// The client that asks.
     pub client: ClientId,
     /// Counts that client's requests, from 1.
     pub seq: u64,
@@ -82,14 +82,14 @@ impl Class {
 /// What a client wants applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// Whose request this is; the same id is executed at most once.
+    /// The request that this is; one id is executed at most once.
     pub id: RequestId,
     /// The client has its answers to every sequence number up to this one, and what they answer is decided:
     /// their results may go, and none of them is executed any more.
     pub acked: u64,
     /// What kind of command.
     pub class: Class,
-    /// Who asked.
+    /// The principal that asked.
     pub principal: Principal,
     /// The application's own encoding: of all of it, or of all but the payloads.
     pub body: Bytes,

@@ -19,7 +19,7 @@ pub const ENTRY_BYTES_MAX: usize = 64 << 20;
 /// have a [`Share`] at hand, which is no part of its encoding, nor of what it is equal to.
 #[derive(Clone)]
 pub struct Entry {
-    /// Its unique name.
+    /// The unique name of the entry.
     pub id: EntryId,
     /// The origin's hybrid clock when it was formed, ns since the Unix epoch. The host makes it
     /// monotone at apply; Rabia orders its queue by it.
@@ -79,7 +79,7 @@ impl Entry {
         }
     }
 
-    /// What it tells, if it is such an entry.
+    /// What the entry tells, if it is a notice.
     #[must_use]
     pub fn told(&self) -> Option<&Bytes> {
         (self.count == 0 && !self.body.is_empty()).then_some(&self.body)
@@ -110,7 +110,7 @@ impl Entry {
         self.share.as_ref()
     }
 
-    /// The same entry with this, or nothing, at hand.
+    /// A copy of the entry with this, or nothing, at hand.
     #[must_use]
     pub fn with_share(mut self, share: Option<Arc<Share>>) -> Entry {
         self.share = share;

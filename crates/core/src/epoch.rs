@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// A replica in the life of its promises.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Member {
-    /// Its number.
+    /// The number of the member.
     pub id: ReplicaId,
     /// The life of its promises.
     pub incarnation: Incarnation,
@@ -184,7 +184,7 @@ impl Wire for Epoch {
 pub struct Seat {
     /// The independent log.
     pub group: Group,
-    /// The configuration.
+    /// The configuration of the epoch.
     pub epoch: Epoch,
     /// Who I am in it.
     pub me: ReplicaId,

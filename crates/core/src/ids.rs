@@ -131,7 +131,7 @@ macro_rules! wide_id {
 }
 
 wide_id! {
-    /// Which cluster a file, a connection or a frame belongs to: 128 random bits drawn at
+    /// The cluster that a file, a connection or a frame belongs to: 128 random bits drawn at
     /// bootstrap.
     ClusterId
 }

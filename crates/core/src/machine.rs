@@ -75,7 +75,7 @@ pub trait Machine: Introspect + Clone + Sized {
         None
     }
 
-    /// Which values are given to it as payloads; `None` for a protocol that orders everything whole.
+    /// The values that the machine is given as payloads; `None` for a protocol that orders everything whole.
     fn payloads(config: &Self::Config) -> Option<PayloadRule> {
         let _ = config;
         None
@@ -98,7 +98,7 @@ impl<M: Machine<Message: Wire, Record: Wire>> Plain for M {}
 /// replica that receives the message or writes the record.
 #[derive(Clone, Copy, Debug)]
 pub struct Attachment<'a> {
-    /// Whose payloads.
+    /// The entry of the payloads.
     pub entry: &'a Entry,
     /// How many fragments rebuild a payload; 1 for all of it. A sender must have all of it at hand
     /// ([`Entry::share`]), or exactly what it attaches.

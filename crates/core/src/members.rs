@@ -37,7 +37,7 @@ impl fmt::Debug for MemberIndex {
     }
 }
 
-/// One byte.
+/// A position is one byte.
 impl Wire for MemberIndex {
     fn encode(&self, out: &mut Encoder) {
         out.u8(self.0);

@@ -16,7 +16,7 @@ pub const ACK_NS_MAX: u64 = 2 * SECONDS;
 
 /// Bytes that a replica's links together move in a millisecond at least: what takes longer is said again.
 const BYTES_PER_MS: u64 = 10_000;
-/// So many bytes are noticed when they are said twice.
+/// Messages of as many bytes are noticed when they are said twice.
 const LONG_BYTES: usize = 16 << 10;
 
 /// Whether so many bytes wait for an acknowledgement before they are said again.

@@ -80,9 +80,9 @@ impl Wire for Payload {
 /// The name of a payload: the entry its command came in, and which of that entry's payloads it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PayloadId {
-    /// The entry.
+    /// The entry of the payload.
     pub entry: EntryId,
-    /// Its place among the payloads of all the entry's commands, from 0.
+    /// The place of the payload among those of all the entry's commands, from 0.
     pub part: u32,
 }
 
@@ -106,7 +106,7 @@ pub struct Share {
     /// How many fragments rebuild a payload (the papers' `X` and `k`). With 1, a fragment is the
     /// whole.
     pub code: u8,
-    /// Which fragments these are.
+    /// The index of the fragments in the code.
     pub index: u8,
     /// One for each payload of the entry, in order.
     pub parts: Vec<Bytes>,

@@ -60,7 +60,7 @@ pub enum Input<M: Machine> {
     Applied {
         /// In which slot.
         slot: Slot,
-        /// Which.
+        /// The entry that was executed.
         entry: EntryId,
         /// The results of its commands, in their order.
         results: Vec<Bytes>,
@@ -74,7 +74,7 @@ pub enum Input<M: Machine> {
     },
     /// The connection to a peer came up or went down: a hint for speed, never for safety.
     Link {
-        /// Which peer.
+        /// The peer at the other end.
         peer: ReplicaId,
         /// Whether messages to it have a chance now.
         up: bool,
@@ -82,7 +82,7 @@ pub enum Input<M: Machine> {
 }
 
 impl<M: Machine> Past<M> {
-    /// The same for another machine, with records in its words.
+    /// The past of another machine, with records in its words.
     pub fn map<N>(self, record: impl FnMut(M::Record) -> N::Record) -> Past<N>
     where
         N: Machine<Base = M::Base>,
@@ -104,7 +104,7 @@ impl<M: Machine> Past<M> {
 }
 
 impl<M: Machine> Input<M> {
-    /// The same for another machine, in its words; `None` if it has none for this.
+    /// The input of another machine, in its words; `None` if it has none for this.
     pub fn try_map<N>(
         self,
         message: impl FnOnce(M::Message) -> Option<N::Message>,
@@ -140,7 +140,7 @@ impl<M: Machine> Input<M> {
         })
     }
 
-    /// The same for another machine of the same words: for a machine around another one.
+    /// The input of another machine of the same words: for a machine around another one.
     #[must_use]
     pub fn pass_on<N>(self) -> Input<N>
     where
@@ -156,7 +156,7 @@ impl<M: Machine> Input<M> {
 pub enum Peers {
     /// Every other member; encoded once.
     All,
-    /// One member.
+    /// One member alone.
     One(ReplicaId),
 }
 
@@ -165,27 +165,27 @@ pub enum Peers {
 pub enum Output<M: Machine> {
     /// Send once every record up to `after` is durable.
     Send {
-        /// To whom.
+        /// The receivers of the message.
         to: Peers,
-        /// What.
+        /// The message to send.
         message: M::Message,
-        /// What it depends on; `Lsn(0)` for nothing.
+        /// The record that the message depends on; `Lsn(0)` for none.
         after: Lsn,
     },
     /// Append to the log and make durable soon.
     Persist {
-        /// Its number.
+        /// The number of the record.
         lsn: Lsn,
-        /// What.
+        /// The record to append.
         record: M::Record,
     },
     /// Append to the log when convenient; nothing waits for it.
     Note(M::Record),
     /// Give [`Input::Timer`] later. An armed timer is moved.
     Arm {
-        /// Which.
+        /// The timer to arm.
         timer: M::Timer,
-        /// When.
+        /// When the timer comes due.
         due: Due,
     },
     /// Forget a timer.
@@ -205,25 +205,25 @@ pub enum Output<M: Machine> {
     },
     /// A peer asked about a slot that is decided here: give it the decided log from there on.
     Inform {
-        /// Who.
+        /// The peer it is about.
         peer: ReplicaId,
         /// The first slot it misses.
         from: Slot,
     },
     /// Decided, in slot order without gaps: apply it and answer clients. `None` is a no-op.
     Deliver {
-        /// The slot.
+        /// The slot of the entry.
         slot: Slot,
-        /// The entry.
+        /// The entry it is about.
         entry: Option<Entry>,
     },
     /// Not decided yet: execute it as if it were the entry of this slot, behind those of the slots
     /// before. [`Input::Applied`] follows, at once or, where results depend on what is not certain
     /// yet, not at all.
     Execute {
-        /// The slot.
+        /// The slot of the entry.
         slot: Slot,
-        /// The entry.
+        /// The entry it is about.
         entry: Entry,
     },
     /// What was to be executed in this slot and those behind it is not decided there: take it back.
@@ -234,16 +234,16 @@ pub enum Output<M: Machine> {
     /// An entry of a remote gateway is decided here, and what came of it was not said by a machine: the host
     /// says so, as far as its sessions know.
     Tell {
-        /// The gateway.
+        /// The gateway of the entry.
         gateway: ReplicaId,
-        /// The entry.
+        /// The entry it is about.
         entry: EntryId,
-        /// Its commands.
+        /// The requests of its commands.
         requests: Vec<RequestId>,
     },
     /// The fate of a request that is known without applying it.
     Reply {
-        /// Which.
+        /// The request that is answered.
         id: RequestId,
         /// How it went.
         outcome: Outcome,
@@ -253,7 +253,7 @@ pub enum Output<M: Machine> {
 }
 
 impl<M: Machine> Output<M> {
-    /// The same of another machine, in its words.
+    /// The output of another machine, in its words.
     pub fn map<N: Machine>(
         self,
         message: impl FnOnce(M::Message) -> N::Message,
@@ -307,12 +307,12 @@ impl<M: Machine> Output<M> {
 pub enum Outcome {
     /// A read may be answered once every slot before this one is applied.
     ReadAt(Slot),
-    /// It is as good as applied: whatever is decided yet, this is its slot and this its result.
+    /// The request is as good as applied: whatever is decided yet, this is its slot and this its result.
     Applied(Slot, Bytes),
     /// What was answered so is decided: nothing can come before it any more. Said where nothing is delivered,
     /// by the machine of a remote gateway.
     Decided,
-    /// It will not be executed by this submission.
+    /// The request will not be executed by this submission.
     Refused(Refusal),
 }
 
@@ -330,8 +330,8 @@ pub enum Refusal {
     Forgotten,
     /// This replica cannot order commands in its present role.
     NotServing,
-    /// It may have been executed or may be yet, and this replica does not know: it has skipped the slots around it, or
-    /// another submission of it is under way.
+    /// The request may have been executed or may be yet, and this replica does not know: it has skipped the slots
+    /// around it, or another submission of it is under way.
     Unknown,
     /// Nobody waited for it any more before it was offered to anybody: this submission never executes it.
     Withdrawn,
@@ -342,7 +342,7 @@ pub enum Refusal {
 pub enum Event {
     /// A slot was decided by this replica's own count.
     Decided {
-        /// Which.
+        /// The slot that was decided.
         slot: Slot,
         /// Whether on the protocol's fastest path.
         fast: bool,
@@ -356,9 +356,9 @@ pub enum Event {
     Branch(&'static str),
     /// A peer broke the protocol; the message was ignored.
     Misbehaved {
-        /// Who.
+        /// The peer it is about.
         peer: ReplicaId,
-        /// How.
+        /// How the protocol was broken.
         what: &'static str,
     },
 }

@@ -120,7 +120,7 @@ impl Encoder {
         self.chunks.is_empty() && self.tail.is_empty()
     }
 
-    /// One byte.
+    /// A single byte.
     pub fn u8(&mut self, value: u8) {
         self.tail.put_u8(value);
     }
@@ -222,7 +222,7 @@ impl Decoder {
         self.whole.len() - self.at
     }
 
-    /// One byte.
+    /// A single byte.
     pub fn u8(&mut self) -> Result<u8, WireError> {
         let byte = self.whole.get(self.at).copied();
         self.at += usize::from(byte.is_some());

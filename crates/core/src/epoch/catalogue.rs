@@ -10,7 +10,7 @@ use std::fmt;
 /// epoch depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
-    /// Members.
+    /// How many members there are.
     pub n: usize,
     /// `f`: members that may fail at once while the others decide, and keep what was decided.
     pub failures: usize,
@@ -31,7 +31,7 @@ impl Numbers {
 pub enum Unfit {
     /// The feature level does not have this protocol.
     Protocol,
-    /// It does not work with these members and parameters; why, for people.
+    /// The protocol does not work with these members and parameters; why, for people.
     Parameters(String),
 }
 

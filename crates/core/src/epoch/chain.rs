@@ -17,11 +17,11 @@ pub struct Chain {
 /// Why an epoch cannot follow another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChainError {
-    /// Its number is not the next one.
+    /// The number of the epoch is not the next one.
     Number,
-    /// It begins before the end of the epoch it follows, which takes one slot at least: its seal.
+    /// The epoch begins before the end of the one it follows, which takes one slot at least: its seal.
     Slot,
-    /// It was made for another predecessor: its seed is not that one's digest.
+    /// The epoch was made for another predecessor: its seed is not that one's digest.
     Predecessor,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for ChainError {
 }
 
 impl Chain {
-    /// Epochs kept.
+    /// Epochs kept in a chain.
     pub const KEPT: usize = 1024;
 
     /// A chain that begins with this epoch.
