@@ -58,7 +58,7 @@ pub struct Config {
     pub init_boot: Boot,
     /// First slot of the epoch.
     pub first_slot: Slot,
-    /// The numbers.
+    /// How many members each decision takes.
     pub thresholds: Thresholds,
     /// The rule that a mutant breaks; none without a mutant.
     pub faults: Faults<Fault>,
@@ -183,7 +183,7 @@ impl Config {
         })
     }
 
-    /// All members.
+    /// The set of all members.
     pub(super) fn all(&self) -> MemberSet {
         MemberSet::first(self.members.len())
     }

@@ -22,7 +22,7 @@ const CLASSES: usize = 30 * FINE as usize;
 /// How late messages were, compared with the mean of their senders.
 #[derive(Clone, Debug)]
 pub(super) struct Delays {
-    /// By sender.
+    /// By sender, the mean time that messages took, ns; clocks that differ are part of it.
     means_ns: Vec<Option<i64>>,
     /// Messages by class of how late they were.
     classes: Vec<u32>,

@@ -9,7 +9,7 @@ use crate::shared::lives::Lives;
 use quorate_core::{Epoch, MemberIndex, MemberSet};
 use std::fmt::Write;
 
-/// A message.
+/// A message on one line.
 pub(super) fn message(message: &Message) -> String {
     match message {
         Message::Pulse(pulse) => self::pulse(pulse),
@@ -110,7 +110,7 @@ fn ends(position: Position) -> String {
     format!("log to {:?} in v{}", position.end, position.eview)
 }
 
-/// A record.
+/// A record on one line.
 pub(super) fn record(record: &Record) -> String {
     match record {
         Record::View { view, voted: None } => format!("view v{view}"),
@@ -182,7 +182,7 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
 /// The lives that are not the first.
 fn later(lives: &Lives) -> String {
     let members = MemberSet::first(Epoch::MEMBERS_MAX).iter();
-    let lives = members.map(|member| (member, lives.of(member.position()).number));
+    let lives = members.map(|member| (member, lives.of(member).number));
     let later = lives.filter(|(_, number)| *number > 0);
     later.fold(String::new(), |mut said, (member, number)| {
         let _ = write!(said, ", {member} in life {number}");

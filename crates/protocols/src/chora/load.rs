@@ -36,7 +36,7 @@ pub(super) struct Load {
     offered: Vec<u64>,
     /// When this replica proposed something last.
     proposed_ns: u64,
-    /// For people.
+    /// What people are shown of the network.
     pub(super) network: Network,
 }
 
@@ -72,7 +72,7 @@ impl Load {
         self.network.tick(self.now_ns, proposers);
     }
 
-    /// What it showed.
+    /// What the own clock showed at this step, ns.
     pub(super) fn now_ns(&self) -> u64 {
         self.now_ns
     }
@@ -126,7 +126,7 @@ impl Load {
         self.delays.tail_ns(percent)
     }
 
-    /// `T`.
+    /// `T`: the length of a round, ns.
     pub(super) fn round_ns(&self) -> u64 {
         self.tuner.length_ns()
     }
@@ -219,7 +219,7 @@ impl Replica {
         is_pulsing != load.judge(is_pulsing, window, init.pattern.len())
     }
 
-    /// The same by chance. The coin is this replica's own, so that modes are mixed.
+    /// Whether there should be pulses, by chance. The coin is this replica's own, so that modes are mixed.
     fn toss(&mut self) -> bool {
         let is_pulsing = self.rounds.is_pulsing();
         if self.rounds.load.take_window(RANDOM_NS, &[]).is_none() {

@@ -118,7 +118,7 @@ impl Replica {
         }
     }
 
-    /// Whom to ask for a slot: its owner, the initiator for what is before its view, or whoever told of
+    /// The member to ask for a slot: its owner, the initiator for what is before its view, or whoever told of
     /// the view; later on, others.
     fn who_has(&self, slot: Slot) -> Option<MemberIndex> {
         let (me, init) = (self.config.me, self.init.as_ref());

@@ -19,18 +19,18 @@ pub enum Value {
     Noop,
     /// A batch of commands.
     Entry(Entry),
-    /// VIEW-INIT.
+    /// VIEW-INIT of a view.
     Init(Arc<ViewInit>),
 }
 
 /// An entry of the log.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Logged {
-    /// Its slot.
+    /// The slot of the entry.
     pub slot: Slot,
     /// The view in which it was proposed: slot and view determine the value (J1).
     pub eview: u64,
-    /// What it holds.
+    /// What the slot holds.
     pub value: Value,
 }
 
@@ -86,7 +86,7 @@ pub struct Pulse {
 /// Why a view is to be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reason {
-    /// Nothing moves.
+    /// Nothing moves in the view.
     Stalled,
     /// The asker owns slots, has started again, and does not know what it proposed.
     Restarted,
@@ -101,7 +101,7 @@ pub enum Message {
     Pulse(Box<Pulse>),
     /// An entry for a proposer, from the replica that formed it or through another. Promises nothing.
     Forward {
-        /// The entry.
+        /// The entry to propose.
         entry: Entry,
     },
     /// PRE-VC: "would you follow me into a new view?" Changes nothing at who hears it.
@@ -112,12 +112,12 @@ pub enum Message {
         campaign: u64,
         /// How far its log goes.
         position: Position,
-        /// Its first slot not committed.
+        /// The asker's first slot not committed.
         next: Slot,
         /// Why it asks.
         reason: Reason,
     },
-    /// PRE-VC-OK.
+    /// PRE-VC-OK: the sender would follow.
     PreVcOk {
         /// As in the question.
         boot: Boot,
@@ -135,9 +135,9 @@ pub enum Message {
         /// The member for whose sake it is asked for: it is to propose alone.
         only: Option<MemberIndex>,
     },
-    /// VOTE.
+    /// VOTE: the sender's vote in a view.
     Vote {
-        /// The view.
+        /// The view it is about.
         view: u64,
         /// The lives the sender knows of.
         lives: Lives,
@@ -149,7 +149,7 @@ pub enum Message {
         /// Counts the asker's queries.
         number: u64,
     },
-    /// The answer.
+    /// The answer to a question.
     ReadA {
         /// As in the question.
         boot: Boot,
@@ -160,12 +160,12 @@ pub enum Message {
     },
     /// "I lost my promises, and begin this life: how far have you gone?"
     Rejoin {
-        /// The life.
+        /// The life that begins.
         life: Life,
         /// The sender's first slot not committed.
         next: Slot,
     },
-    /// The answer.
+    /// The answer to a question.
     RejoinA {
         /// The asker's start of the process.
         boot: Boot,
@@ -183,7 +183,7 @@ pub enum Message {
 pub enum Record {
     /// The view, and the member voted for in it.
     View {
-        /// The view.
+        /// The view it is about.
         view: u64,
         /// The vote; without one it was given away or never asked for.
         voted: Option<MemberIndex>,
@@ -196,7 +196,7 @@ pub enum Record {
         lives: Lives,
         /// Whether this replica has not lost its promises, or has begun a new life since.
         is_member: bool,
-        /// It proposes in no view up to this one, for a former life may have.
+        /// The replica proposes in no view up to this one, for a former life may have.
         mute: Option<u64>,
     },
 }

@@ -1,4 +1,4 @@
-//! Which slot is whose: a view deals its slots to its proposers in turn.
+//! Owners of slots: a view deals its slots to its proposers in turn.
 
 use quorate_core::{MemberIndex, MemberSet, Slot};
 
@@ -17,7 +17,7 @@ pub(super) const SEGMENTS_MAX: usize = 64;
 /// The first entry of a view.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ViewInit {
-    /// The view.
+    /// The view that it begins.
     pub view: u64,
     /// Who was elected.
     pub initiator: MemberIndex,

@@ -1,4 +1,4 @@
-//! Which members propose: views that begin for other proposers, and not because
+//! The members that propose: views that begin for other proposers, and not because
 //! anything fails. The first proposer asks for them.
 //!
 //! How many propose is a parameter of the epoch. Where it is `auto`, it follows from where clients are:

@@ -1,4 +1,4 @@
-//! Which mode, and how long a round: decided by each replica for itself, from
+//! The mode, and the length of a round: decided by each replica for itself, from
 //! what it sees. Nothing but speed depends on it.
 
 /// What was seen in one window of time.
@@ -8,13 +8,13 @@ pub(super) struct Window {
     pub(super) ns: u64,
     /// Commands proposed by the proposer that proposed least.
     pub(super) least_offered: u64,
-    /// Slots committed.
+    /// Slots committed in it.
     pub(super) committed: u64,
-    /// Rounds begun.
+    /// Rounds begun in it.
     pub(super) rounds: u64,
-    /// Repairs.
+    /// Repairs in it.
     pub(super) repairs: u64,
-    /// Others pulse.
+    /// Whether other members pulse.
     pub(super) is_mixed: bool,
 }
 
@@ -32,9 +32,9 @@ pub(super) struct Setting {
     pub(super) round_ns: u64,
     /// `T0`: what the network asks for now.
     pub(super) needed_ns: u64,
-    /// `T_max`.
+    /// `T_max`: the longest round, ns.
     pub(super) round_max_ns: u64,
-    /// Proposers.
+    /// How many members propose.
     pub(super) proposers: u64,
 }
 

@@ -13,7 +13,7 @@ const QUEUE_MAX: usize = 4096;
 pub(super) struct OwnSlots {
     /// The next one in which nothing was proposed.
     pub(super) next: Slot,
-    /// Those before this slot are wanted by others, and are proposed or skipped.
+    /// Own slots before this one are wanted by others, and are proposed or skipped.
     pub(super) skip_until: Slot,
     /// The replica proposes in no view up to this one: a former start of it may have.
     pub(super) mute: Option<u64>,

@@ -11,86 +11,49 @@
 use super::Replica;
 use super::messages::Message;
 use super::mutants::Fault;
-use crate::shared::backlog::withdraw_reads;
-use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, Refusal, RequestId, Slot};
-use std::collections::BTreeSet;
+use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, RequestId, Slot};
 
-/// Reads: those asked about, and those that came meanwhile.
-#[derive(Clone, Default, Hash, Debug)]
-pub(super) struct Reads {
-    waiting: Vec<RequestId>,
-    query: Option<Query>,
-    /// Queries so far, to tell their answers apart.
-    number: u64,
-}
-
-/// A question to all members, shared by the reads that waited when it was asked.
+/// What members have answered to a question: how far their logs go.
 #[derive(Clone, Hash, Debug)]
-struct Query {
-    reads: Vec<RequestId>,
+pub(super) struct Ends {
     /// Members that have answered, this one included.
     heard: MemberSet,
     /// The highest end heard.
     barrier: Slot,
-    /// The view it was asked in.
+    /// The view that the question was asked in.
     view: u64,
-    /// Whether it was asked since the last repair.
-    is_fresh: bool,
-}
-
-impl Reads {
-    /// Takes a read.
-    pub(super) fn wait(&mut self, id: RequestId) {
-        self.waiting.push(id);
-    }
-
-    /// Reads without an answer.
-    pub(super) fn count(&self) -> usize {
-        self.waiting.len() + self.query.as_ref().map_or(0, |query| query.reads.len())
-    }
-
-    /// Takes out those of these requests that no question is about, and says which there were.
-    pub(super) fn withdraw(&mut self, ids: &BTreeSet<RequestId>) -> Vec<RequestId> {
-        withdraw_reads(&mut self.waiting, ids)
-    }
-
-    /// Refuses all.
-    pub(super) fn refuse(&mut self, out: &mut Out<Replica>) {
-        let asked = self.query.take().map_or(Vec::new(), |query| query.reads);
-        for id in asked.into_iter().chain(self.waiting.drain(..)) {
-            out.reply(id, Outcome::Refused(Refusal::NotServing));
-        }
-    }
 }
 
 impl Replica {
     /// Asks on behalf of all reads that wait, one query at a time.
     pub(super) fn ask_about_reads(&mut self, out: &mut Out<Self>) {
-        while self.reads.query.is_none() && !self.reads.waiting.is_empty() {
-            let reads = std::mem::take(&mut self.reads.waiting);
-            self.ask_for(reads, out);
+        while self.reads.wants_query() {
+            self.reads.ask(self.own_answer());
+            self.say_query(self.config.others(), out);
             self.answer_reads(out);
         }
     }
 
-    fn ask_for(&mut self, reads: Vec<RequestId>, out: &mut Out<Self>) {
-        self.reads.number += 1;
-        let is_voting = self.is_voting();
-        self.reads.query = Some(Query {
-            reads,
-            heard: match is_voting {
-                true => MemberSet::only(self.config.me),
-                false => MemberSet::EMPTY,
-            },
-            barrier: if is_voting { self.own_end() } else { Slot(0) },
-            view: self.view,
-            is_fresh: true,
-        });
+    /// Asks anew on behalf of reads whose question came to nothing.
+    fn ask_anew(&mut self, reads: Vec<RequestId>, out: &mut Out<Self>) {
+        self.reads.ask_about(reads, self.own_answer());
         self.say_query(self.config.others(), out);
     }
 
+    /// This replica's own answer to its question. One that lost its promises cannot tell.
+    fn own_answer(&self) -> Ends {
+        let is_voting = self.is_voting();
+        let mut heard = MemberSet::EMPTY;
+        heard.insert_if(self.config.me, is_voting);
+        Ends {
+            heard,
+            barrier: if is_voting { self.own_end() } else { Slot(0) },
+            view: self.view,
+        }
+    }
+
     fn say_query(&self, to: MemberSet, out: &mut Out<Self>) {
-        let (boot, number) = (self.config.boot, self.reads.number);
+        let (boot, number) = (self.config.boot, self.reads.number());
         let message = Message::ReadQ { boot, number };
         self.send_to(to, &message, |to, message| out.send_early(to, message));
     }
@@ -125,12 +88,12 @@ impl Replica {
         end: Slot,
         out: &mut Out<Self>,
     ) {
-        if boot != self.config.boot || number != self.reads.number {
+        if boot != self.config.boot || number != self.reads.number() {
             return;
         }
-        if let Some(query) = &mut self.reads.query {
-            query.heard.insert(from);
-            query.barrier = query.barrier.max(end);
+        if let Some(ends) = self.reads.answers_mut() {
+            ends.heard.insert(from);
+            ends.barrier = ends.barrier.max(end);
         }
         self.answer_reads(out);
     }
@@ -139,14 +102,14 @@ impl Replica {
     pub(super) fn answer_reads(&mut self, out: &mut Out<Self>) {
         let enough = self.config.thresholds.read;
         let (ap, view) = (self.ap(), self.view);
-        let is_over = |query: &mut Query| query.heard.len() >= enough && query.barrier <= ap;
-        if let Some(query) = self.reads.query.take_if(is_over) {
+        let is_over = |ends: &Ends| ends.heard.len() >= enough && ends.barrier <= ap;
+        if let Some(query) = self.reads.take_if(is_over) {
             self.clients.is_serving_requests |= !query.reads.is_empty();
             for id in query.reads {
-                out.reply(id, Outcome::ReadAt(query.barrier));
+                out.reply(id, Outcome::ReadAt(query.answers.barrier));
             }
-        } else if let Some(query) = self.reads.query.take_if(|query| query.view != view) {
-            self.ask_for(query.reads, out);
+        } else if let Some(query) = self.reads.take_if(|ends| ends.view != view) {
+            self.ask_anew(query.reads, out);
         }
     }
 
@@ -154,21 +117,19 @@ impl Replica {
     /// where the answers named slots that nothing has come of.
     pub(super) fn ask_about_reads_again(&mut self, out: &mut Out<Self>) {
         let enough = self.config.thresholds.read;
-        let is_stale = |query: &mut Query| !std::mem::take(&mut query.is_fresh);
-        let is_told = |query: &mut Query| query.heard.len() >= enough;
-        if !self.reads.query.as_mut().is_some_and(is_stale) {
+        if !self.reads.is_stale() {
             return;
         }
-        match self.reads.query.take_if(is_told) {
-            Some(query) => self.ask_for(query.reads, out),
+        match self.reads.take_if(|ends| ends.heard.len() >= enough) {
+            Some(query) => self.ask_anew(query.reads, out),
             None => self.say_query(self.config.others(), out),
         }
     }
 
     /// Asks a member that can hear again.
     pub(super) fn ask_end_of(&self, member: MemberIndex, out: &mut Out<Self>) {
-        let is_silent = |query: &Query| !query.heard.contains(member);
-        if self.reads.query.as_ref().is_some_and(is_silent) {
+        let is_silent = |ends: &Ends| !ends.heard.contains(member);
+        if self.reads.answers().is_some_and(is_silent) {
             self.say_query(MemberSet::only(member), out);
         }
     }

@@ -11,13 +11,13 @@ use super::offers::Clients;
 use super::pattern::ViewInit;
 use super::plan::Ingress;
 use super::propose::OwnSlots;
-use super::reads::Reads;
 use super::role::Role;
 use super::rounds::Rounds;
 use super::traffic::Traffic;
 use super::waits::Watch;
 use crate::shared::decided::DecidedSet;
 use crate::shared::lives::Lives;
+use crate::shared::reads::ReadQueries;
 use quorate_core::{Lsn, MemberIndex, MemberSet, Now, Out, Past, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Replica {
             own: OwnSlots::new(ap),
             queue: VecDeque::new(),
             clients: Clients::default(),
-            reads: Reads::default(),
+            reads: ReadQueries::default(),
             rounds: Rounds::new(config),
             down: MemberSet::EMPTY,
             campaign: Campaign::default(),

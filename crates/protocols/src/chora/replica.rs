@@ -10,7 +10,7 @@ use super::offers::Clients;
 use super::pattern::ViewInit;
 use super::plan::Ingress;
 use super::propose::OwnSlots;
-use super::reads::Reads;
+use super::reads::Ends;
 use super::role::Role;
 use super::rounds::Rounds;
 use super::traffic::Traffic;
@@ -18,6 +18,7 @@ use super::waits::Watch;
 use crate::shared::decided::DecidedSet;
 use crate::shared::lives::Lives;
 use crate::shared::peers::each_peer;
+use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Rejoin;
 use quorate_core::{
     Decoder, Entry, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past,
@@ -68,7 +69,7 @@ pub struct Replica {
     /// What clients of this replica sent, and is not committed.
     pub(super) clients: Clients,
     /// Reads of this replica's clients.
-    pub(super) reads: Reads,
+    pub(super) reads: ReadQueries<Ends>,
     /// Rounds of pulsing mode, and what is seen of load.
     pub(super) rounds: Rounds,
     /// Members whose link is down.
@@ -77,7 +78,7 @@ pub struct Replica {
     pub(super) campaign: Campaign,
     /// From which replicas committed commands came.
     pub(super) ingress: Ingress,
-    /// Which timers run, and what moved since they were armed.
+    /// The timers that run, and what moved since they were armed.
     pub(super) watch: Watch,
 }
 
@@ -154,7 +155,7 @@ impl Introspect for Replica {
         self.check_all();
     }
 
-    /// Views.
+    /// The view it is in.
     fn depth(&self) -> usize {
         self.view as usize
     }

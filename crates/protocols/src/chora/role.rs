@@ -6,12 +6,12 @@ use quorate_core::MemberSet;
 /// What a replica is to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Role {
-    /// It follows, or waits for somebody to follow.
+    /// The replica follows, or waits for somebody to follow.
     Follower,
-    /// It asks whether the others would follow it into a new view; these would.
+    /// The replica asks whether the others would follow it into a new view; `granted` would.
     Canvassing { granted: MemberSet, reason: Reason },
-    /// It asks for votes in its view; it has these.
+    /// The replica asks for votes in its view, and has these.
     Candidate { votes: MemberSet },
-    /// It was elected, and VIEW-INIT is its own.
+    /// The replica was elected, and VIEW-INIT is its own.
     Initiator,
 }

@@ -1,4 +1,4 @@
-//! View changes.
+//! Changes of the view.
 //!
 //! Time decides only when somebody stands. A replica for which something waits and does not move asks
 //! the others first (PRE-VC); those for which things move refuse.
@@ -75,7 +75,7 @@ impl Replica {
         self.stand_if_granted(out);
     }
 
-    /// PRE-VC.
+    /// Says PRE-VC to these members.
     pub(super) fn say_pre_vc(&self, to: MemberSet, reason: Reason, out: &mut Out<Self>) {
         let message = Message::PreVc {
             boot: self.config.boot,
@@ -152,7 +152,7 @@ impl Replica {
         own == Some(Reason::Stalled) && theirs == Reason::Stalled
     }
 
-    /// PRE-VC-OK.
+    /// PRE-VC-OK: a member would follow.
     pub(super) fn on_pre_vc_ok(
         &mut self,
         from: MemberIndex,
@@ -190,7 +190,7 @@ impl Replica {
         self.initiate_if_elected(out);
     }
 
-    /// VCR.
+    /// Says VCR to these members.
     pub(super) fn say_vcr(&self, to: MemberSet, out: &mut Out<Self>) {
         let message = Message::Vcr {
             view: self.view,
@@ -236,7 +236,7 @@ impl Replica {
         }
     }
 
-    /// VOTE.
+    /// VOTE: a member votes for this replica.
     pub(super) fn on_vote(
         &mut self,
         from: MemberIndex,

@@ -13,7 +13,7 @@ const GAP_LONGEST_NS: u64 = 500 * MILLIS;
 /// What there was when a timer was armed: if it is the same when the timer comes due, nothing moved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Progress {
-    /// The view.
+    /// The view at that time.
     view: u64,
     /// The first slot not verified.
     verified: Slot,
@@ -21,7 +21,7 @@ pub(super) struct Progress {
     committed: Slot,
 }
 
-/// Which timers run.
+/// The timers that run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Armed {
     /// The repair timer runs; what there was when it was armed.
@@ -38,7 +38,7 @@ pub(super) struct Armed {
     pub(super) patience: bool,
 }
 
-/// Which timers run, and what moved since they were armed.
+/// The timers that run, and what moved since they were armed.
 #[derive(Clone, Copy, Hash, Debug, Default)]
 pub(super) struct Watch {
     pub(super) armed: Armed,
@@ -152,7 +152,7 @@ impl Replica {
         voted.map_or(MemberSet::EMPTY, MemberSet::only) & self.config.others()
     }
 
-    /// Whose slots are missing first.
+    /// The owner of the slots that are missing first.
     fn blockers(&self) -> MemberSet {
         let Some(init) = &self.init else {
             return MemberSet::EMPTY;

@@ -16,7 +16,7 @@ const ANSWERED_MAX: usize = 256;
 /// Bytes in one answer, about at most.
 const ANSWERED_BYTES_MAX: usize = 1 << 20;
 
-/// `lb`.
+/// `lb`: the late buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bodies {
     of: BTreeMap<EntryId, Body>,

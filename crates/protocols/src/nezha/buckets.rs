@@ -26,7 +26,7 @@ impl<T: Eq + Copy + Default> Buckets<T> {
         self.0.get(&bucket).copied()
     }
 
-    /// The same, to be changed.
+    /// What there is of a bucket, to be changed.
     pub(super) fn entry(&mut self, bucket: u32) -> &mut T {
         self.0.entry(bucket).or_default()
     }

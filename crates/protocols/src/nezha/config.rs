@@ -51,11 +51,11 @@ pub struct Config {
     pub boot: Boot,
     /// First slot of the epoch.
     pub first_slot: Slot,
-    /// The quorums.
+    /// How many members each decision takes.
     pub thresholds: Thresholds,
     /// The rule that a mutant breaks; none without a mutant.
     pub faults: Faults<Fault>,
-    /// For digests.
+    /// The function of digests.
     pub prf: Prf,
     /// Whether what touches nothing in common may go unordered (`commute`).
     pub commutes: bool,
@@ -188,7 +188,7 @@ impl Config {
         })
     }
 
-    /// All members.
+    /// The set of all members.
     pub(super) fn all(&self) -> MemberSet {
         MemberSet::first(self.n())
     }

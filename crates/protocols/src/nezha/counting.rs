@@ -94,7 +94,7 @@ impl Replica {
         }
     }
 
-    /// Its gateway asked once more for what was counted. Says whether it was.
+    /// A gateway asked once more for an entry. Says again that it was counted as committed, if it was.
     pub(super) fn say_word_again(&mut self, slot: Slot, out: &mut Out<Self>) -> bool {
         let id = self.lead.outcomes.get(&slot).map(|appended| appended.id);
         let counter = self.lead.counter.as_ref();

@@ -5,7 +5,7 @@ use super::messages::{Message, Placed, Record};
 use super::replica::Status;
 use quorate_core::{EntryId, MemberIndex, Slot};
 
-/// A message.
+/// A message on one line.
 pub(super) fn message(message: &Message) -> String {
     match message {
         Message::Request { body, .. } => format!("request {:?}", body.entry.id),
@@ -68,7 +68,7 @@ pub(super) fn message(message: &Message) -> String {
     }
 }
 
-/// A record.
+/// A record on one line.
 pub(super) fn record(record: &Record) -> String {
     match record {
         Record::Append {

@@ -17,7 +17,7 @@ pub struct Tup {
 /// What an entry touches. Two conflict if they share a bucket, or either touches all.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Footprint {
-    /// Everything.
+    /// Everything there is.
     All,
     /// These buckets, ascending, and at least one.
     Buckets(Arc<[u32]>),

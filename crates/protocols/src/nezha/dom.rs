@@ -114,8 +114,9 @@ impl Estimates {
         (mono_ns.saturating_sub(at_ns) <= STALE_NS).then_some(owd_ns)
     }
 
-    /// How long a request of the gateway `inside` a member is thought to take, as deadlines have it: to the furthest member, or, with a
-    /// `quorum` of one member and so many that are to have it in time, to that member and the nearest others.
+    /// How long a request of the gateway `inside` a member is thought to take, as deadlines have it: to the
+    /// furthest member, or, with a `quorum` of one member and so many that are to have it in time, to that
+    /// member and the nearest others.
     #[must_use]
     pub fn reach_ns(
         &self,

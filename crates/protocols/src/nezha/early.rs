@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 /// Alarms in vain after which they follow each other no more slowly: every millisecond.
 const ALARMS_MAX: u32 = 20;
 
-/// `eb`.
+/// `eb`: the early buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Early {
     /// In deadline order, with when they came.
@@ -133,7 +133,7 @@ impl Early {
         self.take(tup).map(|body| (body, tup.deadline))
     }
 
-    /// Takes all.
+    /// Takes all that waits.
     pub(super) fn drain(&mut self) -> Vec<Body> {
         self.deadlines.clear();
         self.arrivals.clear();

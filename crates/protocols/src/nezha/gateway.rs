@@ -46,7 +46,7 @@ pub(super) struct Gateway {
     view: Option<u64>,
     /// Entries answered on the fast path, and on the slow one: for people.
     pub(super) answered: (u64, u64),
-    /// It counts; otherwise the leader does, and its word is enough.
+    /// Whether this gateway counts; otherwise the leader does, and the leader's word is enough.
     counts: bool,
     /// How long answers take, since a request was last sent.
     pub(super) pace: Pace,

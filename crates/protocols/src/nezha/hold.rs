@@ -27,7 +27,7 @@ pub(super) struct Hold {
 struct Tried {
     /// How long answers took, about, ns.
     mean_ns: Option<u64>,
-    /// Judgements since.
+    /// Judgements since it was tried last.
     age: u32,
 }
 

@@ -13,7 +13,7 @@ impl Replica {
             let others = self.reads.count();
             match self.gateway.refusal(&self.config, &command, others) {
                 Some(refusal) => out.reply(command.id, Fate::Refused(refusal)),
-                None if command.class == Class::Read => self.reads.wait(command.id),
+                None if command.class == Class::Read => self.reads.queries.wait(command.id),
                 None => self.gateway.wait(command, self.now),
             }
         }

@@ -13,7 +13,7 @@ use std::hash::{Hash, Hasher};
 pub(super) struct Item {
     pub(super) tup: Tup,
     pub(super) body: Body,
-    /// What it adds to the sums.
+    /// What the entry adds to the sums.
     pub(super) hash: u128,
 }
 

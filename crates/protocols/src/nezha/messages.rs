@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 /// A request without its deadline. It never changes: what is sent again has the same.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Body {
-    /// The commands.
+    /// The entry of commands.
     pub entry: Entry,
     /// What they touch.
     pub footprint: Footprint,
@@ -22,12 +22,12 @@ impl Hash for Body {
     }
 }
 
-/// Which entry has which deadline.
+/// An entry and its deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Placed {
-    /// The entry.
+    /// The entry it is about.
     pub id: EntryId,
-    /// Its deadline, ns since the Unix epoch.
+    /// The deadline of the entry, ns since the Unix epoch.
     pub deadline: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Placed {
 pub struct FastReply {
     /// The sender's view.
     pub view: u64,
-    /// Which entry.
+    /// The entry that is replied to.
     pub id: EntryId,
     /// Of all that conflicts with it.
     pub digest: u128,
@@ -51,7 +51,7 @@ pub struct FastReply {
 pub enum Message {
     /// Gateway to all: order this by that deadline. Promises nothing.
     Request {
-        /// What.
+        /// The request without its deadline.
         body: Body,
         /// When it was sent, by the gateway's clock.
         sent: u64,
@@ -63,7 +63,7 @@ pub enum Message {
     FastReply(FastReply),
     /// The sender has the leader's log of this view up to before a slot (slow-reply and log-status).
     Synced {
-        /// The view.
+        /// The view it is about.
         view: u64,
         /// The first slot it does not have.
         upto: Slot,
@@ -74,7 +74,7 @@ pub enum Message {
     LogMod(LogMod),
     /// Follower to leader: what does the log hold from here on?
     Fetch {
-        /// The view.
+        /// The view it is about.
         view: u64,
         /// The first slot it does not have.
         from: Slot,
@@ -83,7 +83,7 @@ pub enum Message {
     },
     /// Who has these?
     FetchBodies {
-        /// The entries.
+        /// The entries it is about.
         ids: Vec<EntryId>,
     },
     /// Here they are.
@@ -93,7 +93,7 @@ pub enum Message {
     },
     /// Let us go to this view.
     VcReq {
-        /// Which.
+        /// The view to go to.
         view: u64,
         /// What the sender knows of crashes.
         cv: Vec<u64>,
@@ -109,13 +109,13 @@ pub enum Message {
         /// Counts its questions.
         number: u64,
     },
-    /// The answer.
+    /// The answer to a question about reads.
     ReadA {
         /// As in the question.
         boot: Boot,
         /// As in the question.
         number: u64,
-        /// The view.
+        /// The view it is about.
         view: u64,
         /// Of its leader, the first slot behind its log.
         end: Option<Slot>,
@@ -129,7 +129,7 @@ pub enum Message {
     CvRep {
         /// As in the question.
         nonce: u64,
-        /// What it knows.
+        /// What the sender knows of crashes.
         cv: Vec<u64>,
     },
     /// The sender begins a new life, the last one counts no more. Which view is it?
@@ -143,9 +143,9 @@ pub enum Message {
     RecRep {
         /// As in the question.
         nonce: u64,
-        /// Its view.
+        /// The view of the sender.
         view: u64,
-        /// What it knows.
+        /// What the sender knows of crashes.
         cv: Vec<u64>,
     },
     /// To a leader: what is the log?
@@ -162,7 +162,7 @@ pub enum Message {
 /// What came of an entry at the leader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Its place in the leader's log of this view (log-id).
+    /// The place of the entry in the leader's log of this view (log-id).
     pub slot: Slot,
     /// The deadline it got: later ones should be above.
     pub deadline: u64,
@@ -177,7 +177,7 @@ pub struct LogMod {
     pub view: u64,
     /// The slot of the first entry.
     pub first: Slot,
-    /// The entries.
+    /// The entries it is about.
     pub entries: Vec<Placed>,
     /// Everything before is committed.
     pub cp: Slot,
@@ -196,18 +196,18 @@ pub struct Vc {
     pub lnv: u64,
     /// The first slot it has not delivered.
     pub first: Slot,
-    /// Its synced log from there on.
+    /// The synced log of the sender from there on.
     pub log: Vec<Placed>,
-    /// What it has unsynced.
+    /// What the sender has unsynced.
     pub un: Vec<Placed>,
-    /// What it knows of crashes.
+    /// What the sender knows of crashes.
     pub cv: Vec<u64>,
 }
 
 /// The log of a view.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StartView {
-    /// Which view.
+    /// The view that starts.
     pub view: u64,
     /// Of the life that asked; 0 for all.
     pub nonce: u64,
@@ -215,7 +215,7 @@ pub struct StartView {
     pub first: Slot,
     /// The leader's log now.
     pub log: Vec<Placed>,
-    /// Its sums now.
+    /// The sums of the leader now.
     pub sums: Sums,
     /// Everything before is committed.
     pub cp: Slot,
@@ -233,20 +233,20 @@ pub enum Record {
     Append {
         /// Of this view.
         view: u64,
-        /// Where.
+        /// The slot of the entry.
         slot: Slot,
         /// By which deadline.
         deadline: u64,
-        /// The entry.
+        /// The entry it is about.
         body: Body,
     },
-    /// The same of an entry whose bytes were written before.
+    /// The place of an entry in the log, whose bytes were written before.
     Sync {
         /// Of this view.
         view: u64,
-        /// Where.
+        /// The slot of the entry.
         slot: Slot,
-        /// Which, by which deadline.
+        /// The entry and its deadline.
         placed: Placed,
     },
     /// An unsynced entry: a fast reply rests on it.
@@ -255,21 +255,21 @@ pub enum Record {
         view: u64,
         /// By which deadline.
         deadline: u64,
-        /// The entry.
+        /// The entry it is about.
         body: Body,
     },
     /// Nothing is promised in earlier views any more.
     View {
-        /// The view.
+        /// The view it is about.
         view: u64,
     },
     /// The log with which normal operation began in a view. The bytes were written before.
     Start {
-        /// The view.
+        /// The view it is about.
         view: u64,
         /// The first slot of the log; those before are decided.
         first: Slot,
-        /// The log.
+        /// The log from `first` on.
         log: Vec<Placed>,
     },
     /// What is known of crashes.
@@ -298,7 +298,7 @@ pub enum Timer {
     Suspect,
     /// A view change, or a rejoin, takes its time: say it again.
     Change,
-    /// It takes too long: go to the next view.
+    /// The view change takes too long: go to the next view.
     GiveUp,
     /// A question about reads went without an answer.
     Reads,

@@ -12,62 +12,31 @@ use super::Replica;
 use super::messages::Message;
 use super::mutants::Fault;
 use super::replica::Status;
-use crate::shared::backlog::withdraw_reads;
+use crate::shared::reads::ReadQueries;
 use quorate_core::{Boot, Event, MemberIndex, Out, Outcome, Peers, RequestId, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Reads of this replica's clients.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Reads {
-    /// For the next question.
-    waiting: Vec<RequestId>,
-    asked: Option<Question>,
-    /// Answered when everything before a slot is delivered.
+    /// Reads asked about, and reads that came meanwhile. Answers are of the present view: who gave one, and the
+    /// end of the log that its leader told.
+    pub(super) queries: ReadQueries<BTreeMap<MemberIndex, Option<Slot>>>,
+    /// Reads that are answered when everything before a slot is delivered.
     located: BTreeMap<Slot, Vec<RequestId>>,
-    number: u64,
-}
-
-/// One question for all reads that waited.
-#[derive(Clone, Debug, Hash)]
-struct Question {
-    reads: Vec<RequestId>,
-    /// Of this view: who answered, and what its leader said.
-    answers: BTreeMap<MemberIndex, Option<Slot>>,
 }
 
 impl Reads {
-    pub(super) fn wait(&mut self, id: RequestId) {
-        self.waiting.push(id);
-    }
-
-    /// Takes out those of these requests that no question is about, and says which there were.
-    pub(super) fn withdraw(&mut self, ids: &BTreeSet<RequestId>) -> Vec<RequestId> {
-        withdraw_reads(&mut self.waiting, ids)
-    }
-
+    /// How many reads have no answer.
     pub(super) fn count(&self) -> usize {
-        let asked = self
-            .asked
-            .as_ref()
-            .map_or(0, |question| question.reads.len());
         let located: usize = self.located.values().map(Vec::len).sum();
-        self.waiting.len() + asked + located
-    }
-
-    /// Whether a question went without an answer so far.
-    pub(super) fn is_asking(&self) -> bool {
-        self.asked.is_some()
+        self.queries.count() + located
     }
 
     /// What was learned counts no more.
     pub(super) fn start_over(&mut self) {
-        let asked = self
-            .asked
-            .take()
-            .map_or(Vec::new(), |question| question.reads);
         let located = std::mem::take(&mut self.located).into_values().flatten();
-        let again: Vec<RequestId> = asked.into_iter().chain(located).collect();
-        self.waiting.splice(0..0, again);
+        self.queries.start_over(located);
     }
 }
 
@@ -82,18 +51,14 @@ impl Replica {
                 out.reply(id, Outcome::ReadAt(slot));
             }
         }
-        let is_idle = self.reads.asked.is_none() && !self.reads.waiting.is_empty();
-        if is_idle && self.status == Status::Normal {
+        if self.reads.queries.wants_query() && self.status == Status::Normal {
             self.ask(out);
         }
     }
 
     fn ask(&mut self, out: &mut Out<Self>) {
         self.sync_lazy(out);
-        self.reads.number += 1;
-        let reads = std::mem::take(&mut self.reads.waiting);
-        let answers = BTreeMap::new();
-        self.reads.asked = Some(Question { reads, answers });
+        self.reads.queries.ask(BTreeMap::new());
         self.say_question(out);
         let end = self.leads().then(|| self.end());
         self.take_answer(self.config.me, end, out);
@@ -101,7 +66,7 @@ impl Replica {
 
     fn say_question(&self, out: &mut Out<Self>) {
         if self.config.n() > 1 {
-            let (boot, number) = (self.config.boot, self.reads.number);
+            let (boot, number) = (self.config.boot, self.reads.queries.number());
             out.send_early(Peers::All, Message::ReadQ { boot, number });
         }
     }
@@ -109,7 +74,7 @@ impl Replica {
     /// The question has too few answers, and is asked again. It stays the same question, so that answers count
     /// that take longer than the timer.
     pub(super) fn on_reads_timer(&mut self, out: &mut Out<Self>) {
-        if self.reads.is_asking() {
+        if self.reads.queries.is_asking() {
             self.back_off();
             self.say_question(out);
         }
@@ -148,7 +113,7 @@ impl Replica {
         out: &mut Out<Self>,
     ) {
         self.heard(from, view);
-        if (boot, number) != (self.config.boot, self.reads.number) {
+        if (boot, number) != (self.config.boot, self.reads.queries.number()) {
             return;
         }
         if end.is_some() != (from == self.config.leader_of(view)) {
@@ -168,18 +133,15 @@ impl Replica {
             false => self.config.thresholds.slow,
             true => 1,
         };
-        let Some(question) = &mut self.reads.asked else {
+        let Some(answers) = self.reads.queries.answers_mut() else {
             return;
         };
-        let answers = &mut question.answers;
         answers.insert(from, end);
         let Some(Some(end)) = answers.get(&leader).copied() else {
             return;
         };
-        if answers.len() < enough {
-            return;
-        }
-        let Some(question) = self.reads.asked.take() else {
+        let is_enough = |answers: &BTreeMap<_, _>| answers.len() >= enough;
+        let Some(query) = self.reads.queries.take_if(is_enough) else {
             return;
         };
         self.watch.in_vain = 0;
@@ -188,7 +150,7 @@ impl Replica {
             .located
             .entry(end)
             .or_default()
-            .extend(question.reads);
+            .extend(query.reads);
         self.ask_about_reads(out);
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Rejoin {
     /// What others know of crashes; complete when the own new count is made.
     known: BTreeMap<MemberIndex, Vec<u64>>,
     has_count: bool,
-    /// Their views, and what they knew.
+    /// By member: its view, and what it knew of crashes.
     views: BTreeMap<MemberIndex, (u64, Vec<u64>)>,
     /// The least view that will do, once enough are known.
     view: Option<u64>,
@@ -201,7 +201,7 @@ impl Replica {
         }
     }
 
-    /// It has the log of a view, and takes part again.
+    /// The replica has the log of a view, and takes part again.
     pub(super) fn rejoined(&mut self, out: &mut Out<Self>) {
         if self.rejoin.take().is_some() {
             out.emit(Event::Branch("rejoined"));

@@ -30,11 +30,11 @@ use std::sync::Arc;
 /// What a replica is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Status {
-    /// It leads its view, or follows.
+    /// The replica leads its view, or follows.
     Normal,
-    /// It has left earlier views, and waits for its view to start.
+    /// The replica has left earlier views, and waits for its view to start.
     ViewChange,
-    /// It lost its promises, and has not made up for it.
+    /// The replica lost its promises, and has not made up for it.
     Recovering,
 }
 
@@ -90,7 +90,7 @@ pub struct Replica {
     pub(super) disk: Disk,
     /// Members whose link is down.
     pub(super) down: MemberSet,
-    /// Which timers run, and what moved since they were armed.
+    /// The timers that run, and what moved since they were armed.
     pub(super) watch: Watch,
     /// When each member that speaks in an earlier view was told of the own one.
     pub(super) views_told: Vec<Repeat>,
@@ -162,7 +162,7 @@ impl Machine for Replica {
             Input::Submit(commands) => self.on_submit(commands, out),
             Input::Withdraw(ids) => {
                 self.gateway.withdraw(&ids, out);
-                refuse_withdrawn(self.reads.withdraw(&ids), out);
+                refuse_withdrawn(self.reads.queries.withdraw(&ids), out);
             }
             Input::Message { from, message } => self.on_message(from, message, out),
             Input::Timer(timer) => self.on_timer(timer, out),
@@ -220,7 +220,7 @@ impl Introspect for Replica {
         self.check_all();
     }
 
-    /// Views.
+    /// The view it is in.
     fn depth(&self) -> usize {
         self.view as usize
     }
@@ -342,7 +342,7 @@ impl Replica {
         self.tend(out);
     }
 
-    /// Whom it has to ask it asks, link or no link; but where one is down, answers take the slow path.
+    /// A broken link does not stop questions to the peer; it only has answers take the slow path.
     fn on_link(&mut self, peer: ReplicaId, up: bool, out: &mut Out<Self>) {
         if peer.is_gateway() && !up {
             return self.delays.remote.forget(peer);

@@ -44,7 +44,7 @@ impl fmt::Debug for Armed {
     }
 }
 
-/// Which timers run, and what moved since they were armed.
+/// The timers that run, and what moved since they were armed.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Watch {
     pub(super) armed: Armed,
@@ -118,7 +118,11 @@ impl Replica {
             (Timer::Suspect, self.follows() && waits, suspect_ns),
             (Timer::Change, !is_normal, again),
             (Timer::GiveUp, is_changing, give_up_ns),
-            (Timer::Reads, is_normal && self.reads.is_asking(), again),
+            (
+                Timer::Reads,
+                is_normal && self.reads.queries.is_asking(),
+                again,
+            ),
         ] {
             let is_armed = self.watch.armed.contains(timer);
             if is_wanted && !is_armed {

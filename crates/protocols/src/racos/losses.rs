@@ -44,7 +44,7 @@ impl Rounds {
     pub(super) fn hear(&mut self, losses: &Lives) -> MemberSet {
         let name = |(at, Life { number, boot }): (MemberIndex, Life)| (at, number, boot.0);
         let members = MemberSet::first(self.since.len()).iter();
-        let heard = members.map(|at| (at, losses.of(at.position())));
+        let heard = members.map(|at| (at, losses.of(at)));
         let lost = heard.filter(|(_, loss)| loss.number > 0).map(name);
         let new: Vec<_> = lost.filter(|loss| !self.known.contains(loss)).collect();
         if new.is_empty() {
@@ -76,19 +76,19 @@ mod tests {
         assert!(rounds.counts(one, 0) && !rounds.counts(one, 1));
         let (number, boot) = (1, Boot(7));
         let mut losses = Lives::default();
-        assert!(losses.note(1, Life { number, boot }));
+        assert!(losses.note(one, Life { number, boot }));
         assert_eq!(rounds.hear(&losses), MemberSet::only(one));
         assert_eq!(rounds.hear(&losses), MemberSet::EMPTY);
         assert!(!rounds.counts(one, 0) && rounds.counts(one, 1) && rounds.counts(two, 0));
         let mut others = Lives::default();
         let boot = Boot(8);
-        assert!(others.note(1, Life { number, boot }));
+        assert!(others.note(one, Life { number, boot }));
         assert_eq!(
             rounds.hear(&others),
             MemberSet::only(one),
             "another of that number"
         );
-        losses.note(9, Life { number, boot });
+        losses.note(MemberIndex::new(9), Life { number, boot });
         assert_eq!(rounds.hear(&losses), MemberSet::EMPTY, "no member");
     }
 }

@@ -176,7 +176,7 @@ impl Written {
                 next,
                 open,
             } => self.rosters.restore(member, life, next, open),
-            Record::Loss { member, loss } => drop(self.losses.note(member.position(), loss)),
+            Record::Loss { member, loss } => drop(self.losses.note(member, loss)),
         }
         None
     }

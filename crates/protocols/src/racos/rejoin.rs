@@ -91,7 +91,7 @@ impl Rejoin {
 impl Replica {
     /// Begins to find out what the lost disk held.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        let last = self.losses.of(self.config.mvc.me.position());
+        let last = self.losses.of(self.config.mvc.me);
         self.rejoin = Some(Rejoin::after(last, &self.config.mvc, 0));
         self.mvc.delay_rejoin(true);
         self.ask_what_is_undecided(out);
@@ -124,7 +124,7 @@ impl Replica {
         if self.rejoin.is_some() {
             return;
         }
-        if self.losses.note(from.position(), loss) {
+        if self.losses.note(from, loss) {
             out.persist(Record::Loss { member: from, loss });
             let losses = self.losses.clone();
             self.hear_losses(&losses, out);
@@ -163,13 +163,12 @@ impl Replica {
             return;
         };
         for at in self.config.others() {
-            let position = at.position();
-            let (mut theirs, mine) = (losses.of(position), self.losses.of(position));
+            let (mut theirs, mine) = (losses.of(at), self.losses.of(at));
             if theirs.number == mine.number && theirs != mine {
                 theirs.number = mine.next_number();
                 theirs.boot = self.config.mvc.boot;
             }
-            if self.losses.note(position, theirs) && at != from {
+            if self.losses.note(at, theirs) && at != from {
                 rejoin.holdings.remove(&at);
                 rejoin.answers.remove(&at);
                 rejoin.since.insert(at, rejoin.number + 1);
@@ -224,7 +223,7 @@ impl Replica {
     /// Whether a member that noted these losses has noted the present one. If its number is another's, the
     /// next one is asked for.
     fn is_noted_by(&mut self, losses: &Lives, out: &mut Out<Self>) -> bool {
-        let noted = losses.of(self.config.mvc.me.position());
+        let noted = losses.of(self.config.mvc.me);
         let Some(rejoin) = &mut self.rejoin else {
             return false;
         };
@@ -333,9 +332,9 @@ impl Replica {
 
     /// What is known of losses now, the own among them, goes before the end of this one.
     fn write_losses(&mut self, own: Life, out: &mut Out<Self>) {
-        self.losses.note(self.config.mvc.me.position(), own);
+        self.losses.note(self.config.mvc.me, own);
         for member in self.config.mvc.everybody() {
-            let loss = self.losses.of(member.position());
+            let loss = self.losses.of(member);
             if loss.number > 0 {
                 out.persist(Record::Loss { member, loss });
             }

@@ -134,11 +134,9 @@ impl Replica {
     fn spread(&mut self, manifest: Manifest, out: &mut Out<Self>) {
         let others = self.config.others();
         let (entry, code) = (&manifest.entry, manifest.code);
-        let until_ns = self
-            .line
-            .put(Some(entry), (code, others.bits()), self.now.mono_ns);
+        let until_ns = self.line.put(Some(entry), (code, others), self.now.mono_ns);
         let mut attached = UnderWay::default();
-        attached.sent(others.bits(), until_ns);
+        attached.sent(others, until_ns);
         self.sent.all += others.len() as u64;
         let message = Message::Spread(Spread {
             manifest: manifest.clone(),
@@ -227,14 +225,14 @@ impl Replica {
         let Some(spreading) = self.spreading.get_mut(&id) else {
             return;
         };
-        if spreading.attached.is_to(member.position()) {
+        if spreading.attached.is_to(member) {
             return;
         }
         out.emit(Event::Branch("segment asked for again"));
         self.sent.all += 1;
         self.sent.again += 1;
         let manifest = spreading.manifest.clone();
-        let whom = MemberSet::only(member).bits();
+        let whom = MemberSet::only(member);
         let now_ns = self.now.mono_ns;
         let until_ns = self
             .line
@@ -306,7 +304,7 @@ impl Replica {
         let Some(spreading) = self.spreading.get(&id) else {
             return;
         };
-        for member in members - MemberSet::from_bits(spreading.attached.members()) {
+        for member in members - spreading.attached.members() {
             let message = Message::Spread(Spread {
                 manifest: spreading.manifest.bare(),
                 round: self.rounds.now,
@@ -356,7 +354,7 @@ impl Replica {
             self.silent | it
         };
         let spreading = self.spreading.values_mut();
-        spreading.for_each(|spreading| spreading.attached.lose(member.position()));
+        spreading.for_each(|spreading| spreading.attached.lose(member));
         if it.is_empty() || !up {
             return;
         }

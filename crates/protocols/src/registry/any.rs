@@ -76,7 +76,7 @@ macro_rules! machines {
                 }
             }
 
-            /// The same for an application whose commands touch this; `None` if all of them depend on
+            /// The configuration for an application whose commands touch this; `None` if all of them depend on
             /// all others.
             #[must_use]
             pub fn touching(mut self, touches: Option<Touches>) -> AnyConfig {

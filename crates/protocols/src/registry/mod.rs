@@ -28,7 +28,7 @@ pub trait Protocol: 'static {
     /// says which parameter is wrong and what would be right.
     fn config(seat: &Seat) -> Result<<Self::Machine as Machine>::Config, String>;
 
-    /// The same configuration for an application whose commands commute where they touch nothing in
+    /// Changes a configuration for an application whose commands commute where they touch nothing in
     /// common. A protocol that orders everything has no use for that.
     fn commute(config: &mut <Self::Machine as Machine>::Config, touches: Touches) {
         let _ = (config, touches);
@@ -108,7 +108,7 @@ pub type ValueOf<M> = fn(&<M as Machine>::Record, usize) -> Option<(u8, bool)>;
 /// What the rest of an instance depends on, of one replica.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Gist {
-    /// What it proposed; `None` is a no-op.
+    /// The entry that the replica proposed; `None` is a no-op.
     pub prop: Option<EntryId>,
     /// The request that it knows to be the only one that can be decided.
     pub request: Option<EntryId>,
@@ -118,11 +118,11 @@ pub struct Gist {
 
 /// A named, deliberate fault: only tests, the simulator and the model checker ever apply one.
 pub struct Mutant<M: Machine> {
-    /// Its name on the command line.
+    /// The name of the mutant on the command line.
     pub name: &'static str,
     /// What is broken.
     pub what: &'static str,
-    /// How.
+    /// How it is broken.
     pub sabotage: Sabotage<M>,
     /// What finds it.
     pub catcher: Catcher,
@@ -156,7 +156,7 @@ pub enum Sabotage<M: Machine> {
     ForgetBase,
     /// Changes what a replica wants done, or (where this is false) leaves it out.
     Output(fn(&mut Output<M>) -> bool),
-    /// The same by what the machine knows.
+    /// Changes what a replica wants done, by what the machine knows.
     Knowing(fn(&M, &mut Output<M>)),
     /// Takes every record for durable as soon as it is written; messages still wait.
     Hasty,
@@ -175,7 +175,7 @@ impl<M: Machine> Copy for Sabotage<M> {}
 /// What finds a mutant, and with how much effort at most.
 #[derive(Clone, Debug)]
 pub enum Catcher {
-    /// The simulator.
+    /// Seeds of the simulator.
     Seeds {
         /// How the cluster is set up, as on its command line.
         options: &'static str,
@@ -200,7 +200,7 @@ impl Catcher {
 pub trait Visitor {
     /// What comes of it.
     type Output;
-    /// Does it.
+    /// Does something with a protocol.
     fn visit<P: Protocol>(self) -> Self::Output;
 }
 

@@ -25,9 +25,9 @@ pub enum About {
 
 /// A way to run the protocol.
 pub struct Setting {
-    /// Its name in tables.
+    /// The name of the setting in tables.
     pub name: &'static str,
-    /// What it is.
+    /// What the setting is.
     pub what: &'static str,
     /// The parameters that are not as they are by default.
     pub params: &'static [(&'static str, &'static str)],

@@ -142,12 +142,12 @@ impl Replica {
         let Some(proposal) = accepted.filter(|accepted| accepted.ballot == ballot) else {
             return;
         };
-        if is_proposed && !instance.attached.is_to(from.position()) {
+        if is_proposed && !instance.attached.is_to(from) {
             let it = MemberSet::only(from);
             let value = proposal.value;
-            let until_ns = self.line.put(value.as_ref(), (code, it.bits()), now_ns);
+            let until_ns = self.line.put(value.as_ref(), (code, it), now_ns);
             if let Some(instance) = self.instance_mut(slot) {
-                instance.attached.sent(it.bits(), until_ns);
+                instance.attached.sent(it, until_ns);
             }
             self.say_accept(it, slot, value, code, true, out);
         }
@@ -249,10 +249,10 @@ impl Replica {
     /// The connection to a member broke, with what was on its way.
     pub(super) fn lose_fragments_to(&mut self, member: MemberIndex) {
         let slots = self.slots.iter_mut();
-        slots.for_each(|instance| instance.attached.lose(member.position()));
+        slots.for_each(|instance| instance.attached.lose(member));
         if let Role::Leader(leader) = &mut self.role {
             let spreading = leader.spreading.iter_mut();
-            spreading.for_each(|spreading| spreading.attached.lose(member.position()));
+            spreading.for_each(|spreading| spreading.attached.lose(member));
         }
     }
 }

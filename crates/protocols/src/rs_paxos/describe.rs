@@ -7,7 +7,7 @@ use super::leadership::Trust;
 use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
 use super::role::{Instance, Role};
 use crate::shared::lives::Lives;
-use quorate_core::{Entry, EntryId, Slot};
+use quorate_core::{Entry, EntryId, Epoch, MemberSet, Slot};
 use std::fmt::Write;
 
 /// A message on one line.
@@ -222,7 +222,8 @@ fn chosen(Claim { since, upto }: Claim) -> String {
 
 /// The lives that are not the first.
 fn later(lives: &Lives) -> String {
-    let lives = (0..64).map(|member| (member + 1, lives.of(member).number));
+    let members = MemberSet::first(Epoch::MEMBERS_MAX).iter();
+    let lives = members.map(|member| (member, lives.of(member).number));
     let later = lives.filter(|(_, number)| *number > 0);
     later.fold(String::new(), |mut said, (member, number)| {
         let _ = write!(said, ", {member} in life {number}");

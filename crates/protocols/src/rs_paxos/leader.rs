@@ -137,7 +137,7 @@ impl Replica {
             // What was spread is there or on its way; who lost it says so later.
             let (others, now_ns) = (self.config.others(), self.now_ns());
             let mut attached = UnderWay::default();
-            attached.sent(others.bits(), self.line.through_ns(now_ns));
+            attached.sent(others, self.line.through_ns(now_ns));
             self.propose(slot, Some(entry), code, others, out);
             self.instance_grown((slot.0 - self.ap.0) as usize).attached = attached;
         }
@@ -179,13 +179,11 @@ impl Replica {
         }
         let mut attached = UnderWay::default();
         let now_ns = self.now_ns();
-        let mut until_ns = self
-            .line
-            .put(value.as_ref(), (code, lacking.bits()), now_ns);
+        let mut until_ns = self.line.put(value.as_ref(), (code, lacking), now_ns);
         if let Some(entry) = value.as_ref().filter(|entry| is_long(entry)) {
-            until_ns = now_ns + alone_ns(entry, lacking.bits()) + self.pace.patience_ns();
+            until_ns = now_ns + alone_ns(entry, lacking) + self.pace.patience_ns();
         }
-        attached.begin(now_ns, lacking.bits(), until_ns);
+        attached.begin(now_ns, lacking, until_ns);
         self.store(offset, self.promised, value, code, out);
         let instance = self.instance_grown(offset);
         (instance.is_fresh, instance.attached) = (true, attached);
@@ -248,7 +246,7 @@ impl Replica {
             let is_long = value.is_some_and(is_long);
             let mut silent = to - tally.acks;
             if is_long {
-                silent -= MemberSet::from_bits(instance.attached.members());
+                silent -= instance.attached.members();
             }
             if instance.is_chosen || silent.is_empty() || only_stale && is_fresh {
                 continue;
@@ -260,7 +258,7 @@ impl Replica {
             if is_long {
                 let attached = &mut instance.attached;
                 let again_ns = self.pace.again_ns(attached.since_ns(), now_ns);
-                attached.sent(silent.bits(), again_ns);
+                attached.sent(silent, again_ns);
             }
             let slot = self.slot_at(offset);
             self.say_accept(silent, slot, proposal.value, tally.code, false, out);

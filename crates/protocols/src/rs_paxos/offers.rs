@@ -131,7 +131,7 @@ impl Replica {
     fn back_ns(&mut self, entry: &Entry, leader: MemberIndex, now_ns: u64) -> u64 {
         if is_long(entry) {
             let (there, back) = (MemberSet::only(leader), self.config.others());
-            let under_way_ns = alone_ns(entry, there.bits()) + alone_ns(entry, back.bits());
+            let under_way_ns = alone_ns(entry, there) + alone_ns(entry, back);
             return now_ns + under_way_ns + self.forward_pace.patience_ns();
         }
         if entry.bulk_len() == 0 {
@@ -139,8 +139,8 @@ impl Replica {
         }
         let there_ns = self
             .line
-            .put(Some(entry), (1, MemberSet::only(leader).bits()), now_ns);
-        let spread = (self.code_of(Some(entry)), self.config.others().bits());
+            .put(Some(entry), (1, MemberSet::only(leader)), now_ns);
+        let spread = (self.code_of(Some(entry)), self.config.others());
         Line::default().put(Some(entry), spread, there_ns)
     }
 

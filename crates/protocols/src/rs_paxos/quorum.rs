@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Sets of members as masks.
+    /// Sets of members as bits.
     fn subsets(n: usize, size: usize) -> impl Iterator<Item = u32> + Clone {
         (0..1u32 << n).filter(move |set| set.count_ones() as usize == size)
     }

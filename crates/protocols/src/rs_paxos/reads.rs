@@ -15,23 +15,11 @@ use super::ballot::Ballot;
 use super::messages::{Lead, Message};
 use super::mutants::Fault;
 use super::role::Role;
-use crate::shared::backlog::withdraw_reads;
-use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, Refusal, RequestId, Slot};
-use std::collections::BTreeSet;
+use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, RequestId, Slot};
 
-/// Reads: those asked about, and those that came meanwhile.
-#[derive(Clone, Default, Hash, Debug)]
-pub(super) struct Reads {
-    waiting: Vec<RequestId>,
-    query: Option<Query>,
-    /// Queries so far, to tell their answers apart.
-    number: u64,
-}
-
-/// A question to all members, shared by the reads that waited when it was asked.
+/// What members have answered to a question: whom they follow, and how far its log goes.
 #[derive(Clone, Hash, Debug)]
-struct Query {
-    reads: Vec<RequestId>,
+pub(super) struct Answers {
     /// By member: the highest ballot it had promised.
     promised: Vec<Option<Ballot>>,
     /// A leader's ballot and mark.
@@ -42,60 +30,30 @@ struct Query {
     asked: Option<(Ballot, u64)>,
     /// Members that grant it a lease, itself included.
     granted: MemberSet,
-    /// Whether it was asked since the last retransmission timer.
-    is_fresh: bool,
-}
-
-impl Reads {
-    /// Takes a read.
-    pub(super) fn wait(&mut self, id: RequestId) {
-        self.waiting.push(id);
-    }
-
-    /// Reads without an answer.
-    pub(super) fn count(&self) -> usize {
-        self.waiting.len() + self.query.as_ref().map_or(0, |query| query.reads.len())
-    }
-
-    /// Takes out those of these requests that no question is about, and says which there were.
-    pub(super) fn withdraw(&mut self, ids: &BTreeSet<RequestId>) -> Vec<RequestId> {
-        withdraw_reads(&mut self.waiting, ids)
-    }
-
-    /// Refuses all reads without an answer.
-    pub(super) fn refuse(&mut self, out: &mut Out<Replica>) {
-        let asked = self.query.take().map_or(Vec::new(), |query| query.reads);
-        for id in asked.into_iter().chain(self.waiting.drain(..)) {
-            out.reply(id, Outcome::Refused(Refusal::NotServing));
-        }
-    }
 }
 
 impl Replica {
     /// Answers all reads that wait if there is a lease, or else asks on their behalf; one question
     /// at a time.
     pub(super) fn ask_about_reads(&mut self, out: &mut Out<Self>) {
-        if !self.reads.waiting.is_empty() {
+        if self.reads.waiting() > 0 {
             self.use_lease();
         }
         if let Some(mark) = self.leased_mark() {
-            let reads = std::mem::take(&mut self.reads.waiting);
+            let reads = self.reads.take_waiting();
             self.progress.is_serving_requests |= !reads.is_empty();
             answer(reads, mark, out);
         }
-        let is_wanted = |replica: &Self| !replica.reads.waiting.is_empty() || replica.wants_lease();
-        while self.reads.query.is_none() && is_wanted(self) {
+        let is_wanted = |replica: &Self| replica.reads.waiting() > 0 || replica.wants_lease();
+        while !self.reads.is_asking() && is_wanted(self) {
             self.asked_for_lease();
-            self.reads.number += 1;
             let ballot = self.own_mark().map(|_| self.promised);
-            self.reads.query = Some(Query {
-                reads: std::mem::take(&mut self.reads.waiting),
+            self.reads.ask(Answers {
                 promised: vec![None; self.config.members.len()],
                 mark: None,
                 is_leased: false,
                 asked: ballot.map(|ballot| (ballot, self.now_ns())),
                 granted: MemberSet::only(self.config.me),
-                is_fresh: true,
             });
             self.say_query(self.config.others(), out);
             self.answer_own_query(out);
@@ -103,8 +61,8 @@ impl Replica {
     }
 
     fn say_query(&self, to: MemberSet, out: &mut Out<Self>) {
-        let (boot, number) = (self.config.boot, self.reads.number);
-        let asked = self.reads.query.as_ref().and_then(|query| query.asked);
+        let (boot, number) = (self.config.boot, self.reads.number());
+        let asked = self.reads.answers().and_then(|answers| answers.asked);
         let is_still_so = |(ballot, _)| self.is_leader() && self.promised == ballot;
         let message = Message::ReadQ {
             boot,
@@ -180,7 +138,7 @@ impl Replica {
         out: &mut Out<Self>,
     ) {
         let Lead { promised, mark, .. } = answer;
-        if boot != self.config.boot || number != self.reads.number {
+        if boot != self.config.boot || number != self.reads.number() {
             return;
         }
         if mark.is_some() && promised.node != self.config.members[from] {
@@ -194,7 +152,7 @@ impl Replica {
     }
 
     fn note_answer(&mut self, member: MemberIndex, answer: Lead) {
-        let Some(query) = &mut self.reads.query else {
+        let Some(query) = self.reads.answers_mut() else {
             return;
         };
         let Lead { promised, mark, .. } = answer;
@@ -219,15 +177,15 @@ impl Replica {
 
     fn conclude_query(&mut self, out: &mut Out<Self>) {
         let enough = self.config.thresholds.leader;
-        let is_over = |query: &mut Query| {
+        let is_over = |query: &Answers| {
             let Some((ballot, _)) = query.mark else {
                 return false;
             };
             let follows = |promised: &&Option<Ballot>| promised.is_some_and(|p| p <= ballot);
             query.is_leased || query.promised.iter().filter(follows).count() >= enough
         };
-        if let Some(query) = self.reads.query.take_if(is_over)
-            && let Some((_, mark)) = query.mark
+        if let Some(query) = self.reads.take_if(is_over)
+            && let Some((_, mark)) = query.answers.mark
         {
             self.progress.is_serving_requests |= !query.reads.is_empty();
             answer(query.reads, mark, out);
@@ -236,9 +194,7 @@ impl Replica {
 
     /// Asks again what went unanswered.
     pub(super) fn ask_about_reads_again(&mut self, out: &mut Out<Self>) {
-        if let Some(query) = &mut self.reads.query
-            && !std::mem::take(&mut query.is_fresh)
-        {
+        if self.reads.is_stale() {
             self.say_query(self.config.others(), out);
             self.answer_own_query(out);
         }
@@ -246,7 +202,7 @@ impl Replica {
 
     /// Asks a member that can hear again, or has begun to lead.
     pub(super) fn ask_mark_of(&mut self, member: MemberIndex, out: &mut Out<Self>) {
-        if self.reads.query.is_none() {
+        if !self.reads.is_asking() {
             return;
         }
         if member == self.config.me {

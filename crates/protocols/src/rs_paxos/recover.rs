@@ -10,13 +10,13 @@ use super::messages::{Record, has_bulk};
 use super::mutants::Fault;
 use super::offers::Offer;
 use super::presence::Presence;
-use super::reads::Reads;
 use super::repair::Progress;
 use super::role::{Armed, Proposal, Role};
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::lives::Lives;
+use crate::shared::reads::ReadQueries;
 use crate::shared::under_way::Line;
 use quorate_core::{Entry, Now, Out, Past, Slot};
 use std::collections::VecDeque;
@@ -69,7 +69,7 @@ impl Replica {
             offers: Vec::<Offer>::new(),
             large_offers: 0,
             seq: 0,
-            reads: Reads::default(),
+            reads: ReadQueries::default(),
             lease: Lease::after_start(config, now.mono_ns),
             presence: Presence::of(config.others()),
             parked: Default::default(),

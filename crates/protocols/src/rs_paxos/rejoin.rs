@@ -43,7 +43,7 @@ impl Replica {
 
     /// Begins a rejoin; its first record goes before its first message.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me.position())));
+        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me)));
         self.write_lives(false, out);
     }
 
@@ -55,13 +55,12 @@ impl Replica {
     /// Asks those that have not answered.
     pub(super) fn say_rejoin(&self, to: MemberSet, out: &mut Out<Self>) {
         let rejoin = self.rejoin.as_ref();
-        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to.bits(), self.config.boot))
-        {
+        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to, self.config.boot)) {
             let message = Message::Rejoin {
                 life,
                 next: self.ap,
             };
-            self.send_to(MemberSet::from_bits(to), &message, |to, message| {
+            self.send_to(to, &message, |to, message| {
                 out.send(to, message);
             });
         }
@@ -82,7 +81,7 @@ impl Replica {
             out.inform(self.config.members[from], next);
         }
         let mut lives = Lives::default();
-        lives.note(from.position(), life);
+        lives.note(from, life);
         if self.note_lives(&lives, out) {
             self.write_lives(true, out);
             if self.leadership.leader == Some(from) {
@@ -122,11 +121,7 @@ impl Replica {
             return;
         };
         let said = (promised, end);
-        match rejoin.hear(
-            (from.position(), needed),
-            (boot, lives.of(me.position())),
-            said,
-        ) {
+        match rejoin.hear((from, needed), (boot, lives.of(me)), said) {
             Heard::Nothing => return,
             Heard::Taken => return self.say_rejoin(self.config.others(), out),
             Heard::Noted => {}
@@ -144,7 +139,7 @@ impl Replica {
             let life = rejoin.life(self.config.boot);
             self.promised = self.promised.max(rejoin.floor);
             self.leadership.see_round(self.promised.round);
-            self.lives.note(self.config.me.position(), life);
+            self.lives.note(self.config.me, life);
             let ballot = self.promised;
             out.persist(Record::Promise { ballot });
             self.write_lives(true, out);
@@ -165,7 +160,6 @@ impl Replica {
     /// Notes later lives of members, and takes back what their former ones said.
     fn note_lives(&mut self, lives: &Lives, out: &mut Out<Self>) -> bool {
         let reborn = self.lives.merge(lives, self.config.members.len());
-        let reborn = MemberSet::from_bits(reborn);
         if reborn.is_empty() {
             return false;
         }
@@ -200,12 +194,12 @@ impl Replica {
         out: &mut Out<Self>,
     ) -> bool {
         self.note_lives(lives, out);
-        lives.of(from.position()).number >= self.lives.of(from.position()).number
+        lives.of(from).number >= self.lives.of(from).number
     }
 
     /// Takes up the lives known before a restart, and a rejoin that it interrupted.
     pub(super) fn restore_lives(&mut self, lives: Lives, is_member: bool) {
         self.lives = lives;
-        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me.position())));
+        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me)));
     }
 }

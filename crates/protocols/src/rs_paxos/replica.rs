@@ -9,7 +9,7 @@ use super::lease::Lease;
 use super::messages::{Claim, Message, Record, Timer};
 use super::offers::Offer;
 use super::presence::Presence;
-use super::reads::Reads;
+use super::reads::Answers;
 use super::repair::Progress;
 use super::role::{Armed, Instance, Role};
 use super::spread::Parked;
@@ -17,6 +17,7 @@ use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::lives::Lives;
+use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Rejoin;
 use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
@@ -67,7 +68,7 @@ pub struct Replica {
     /// Sequence number of the last own entry.
     pub(super) seq: u64,
     /// Reads; none goes through the log.
-    pub(super) reads: Reads,
+    pub(super) reads: ReadQueries<Answers>,
     /// Leases for reads, granted and held.
     pub(super) lease: Lease,
     /// The members that answer.

@@ -85,8 +85,8 @@ impl Replica {
         self.say_spread(others, &entry, code, true, out);
         let mut attached = UnderWay::default();
         let now_ns = self.now_ns();
-        let until_ns = self.line.put(Some(&entry), (code, others.bits()), now_ns);
-        attached.sent(others.bits(), until_ns);
+        let until_ns = self.line.put(Some(&entry), (code, others), now_ns);
+        attached.sent(others, until_ns);
         if let Role::Leader(leader) = &mut self.role {
             leader.spreading.push(Spreading {
                 entry,
@@ -185,10 +185,10 @@ impl Replica {
         self.presence.hear(from);
         if is_here {
             spreading.holders.insert(from);
-        } else if !spreading.attached.is_to(from.position()) {
+        } else if !spreading.attached.is_to(from) {
             let (entry, it) = (spreading.entry.clone(), MemberSet::only(from));
-            let until_ns = self.line.put(Some(&entry), (code, it.bits()), now_ns);
-            spreading.attached.sent(it.bits(), until_ns);
+            let until_ns = self.line.put(Some(&entry), (code, it), now_ns);
+            spreading.attached.sent(it, until_ns);
             self.say_spread(it, &entry, code, true, out);
         }
         self.queue_spread();
@@ -230,8 +230,8 @@ impl Replica {
             if is_smaller {
                 let until_ns = self
                     .line
-                    .put(Some(&spreading.entry), (code, others.bits()), now_ns);
-                spreading.attached.sent(others.bits(), until_ns);
+                    .put(Some(&spreading.entry), (code, others), now_ns);
+                spreading.attached.sent(others, until_ns);
             } else {
                 spreading.attached.expire(now_ns);
             }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// `k` of the epoch, by another name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Code {
-    /// Fragments.
+    /// How many fragments there are.
     pub n: usize,
     /// How many rebuild a value.
     pub k: usize,

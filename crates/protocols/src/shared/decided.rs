@@ -46,7 +46,7 @@ pub(crate) fn encode_ids(ids: &[EntryId], out: &mut Encoder) {
     ids.iter().for_each(|id| id.encode(out));
 }
 
-/// Reads one.
+/// Reads a list of names.
 pub(crate) fn decode_ids(input: &mut Decoder) -> Result<Vec<EntryId>, WireError> {
     let count = input.count(ID_BYTES_MIN)?;
     (0..count).map(|_| EntryId::decode(input)).collect()

@@ -5,7 +5,7 @@
 pub struct Faults<F>(Option<F>);
 
 impl<F> Default for Faults<F> {
-    /// No fault.
+    /// Without any fault.
     fn default() -> Self {
         Faults(None)
     }

@@ -1,11 +1,11 @@
-//! Which life of each member's promises is the present one (crash vectors: Michael et al.,
+//! The present life of each member's promises (crash vectors: Michael et al.,
 //! *Recovering Shared Objects Without Stable Storage*, DISC'17).
 //!
 //! A member that loses its promises begins a new life. What it promised and accepted before is
 //! worth nothing once a later life may contradict it; so whoever counts promises or accepts does
 //! not count those of a life that is over, as far as any of the counted ones knows.
 
-use quorate_core::{Boot, Decoder, Encoder, Epoch, Wire, WireError};
+use quorate_core::{Boot, Decoder, Encoder, Epoch, MemberIndex, MemberSet, Wire, WireError};
 
 /// One life of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -32,28 +32,27 @@ pub struct Lives(Vec<Life>);
 impl Lives {
     /// The life of a member.
     #[must_use]
-    pub fn of(&self, member: usize) -> Life {
-        self.0.get(member).copied().unwrap_or_default()
+    pub fn of(&self, member: MemberIndex) -> Life {
+        self.0.get(member.position()).copied().unwrap_or_default()
     }
 
     /// Notes a later life of a member. Says whether it is one.
-    pub(crate) fn note(&mut self, member: usize, life: Life) -> bool {
+    pub(crate) fn note(&mut self, member: MemberIndex, life: Life) -> bool {
         let is_later = life.number > self.of(member).number;
         if is_later {
-            if self.0.len() <= member {
-                self.0.resize(member + 1, Life::default());
+            if self.0.len() <= member.position() {
+                self.0.resize(member.position() + 1, Life::default());
             }
             self.0[member] = life;
         }
         is_later
     }
 
-    /// Notes all later lives; gives the members of which there were.
-    pub(crate) fn merge(&mut self, other: &Lives, members: usize) -> u64 {
-        let others = other.0.iter().enumerate().take(members);
-        others.fold(0, |mask, (member, life)| {
-            mask | u64::from(self.note(member, *life)) << member
-        })
+    /// Notes the later lives that another knows of `members` members. Gives the members that have one.
+    pub(crate) fn merge(&mut self, other: &Lives, members: usize) -> MemberSet {
+        let known = MemberSet::first(other.0.len().min(members));
+        let is_news = |member: &MemberIndex| self.note(*member, other.of(*member));
+        known.iter().filter(is_news).collect()
     }
 }
 

@@ -8,5 +8,6 @@ pub(crate) mod faults;
 pub(crate) mod lives;
 pub(crate) mod params;
 pub(crate) mod peers;
+pub(crate) mod reads;
 pub(crate) mod rejoin;
 pub(crate) mod under_way;

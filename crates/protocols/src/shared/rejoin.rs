@@ -4,7 +4,7 @@
 //! anything, and the end of the slots they know of. Why that is enough stands with each protocol.
 
 use crate::shared::lives::Life;
-use quorate_core::{Boot, Lsn, Slot};
+use quorate_core::{Boot, Lsn, MemberIndex, MemberSet, Slot};
 use std::hash::{Hash, Hasher};
 
 /// A rejoin under way.
@@ -13,7 +13,7 @@ pub(crate) struct Rejoin<F> {
     /// The number asked for.
     number: u64,
     /// Members that have noted it.
-    heard: u64,
+    heard: MemberSet,
     /// The highest floor they told.
     pub(crate) floor: F,
     /// The first slot behind all they know anything of.
@@ -34,7 +34,7 @@ impl<F: Copy + Default + Ord> Rejoin<F> {
     pub(crate) fn after(life: Life) -> Self {
         Rejoin {
             number: life.next_number(),
-            heard: 0,
+            heard: MemberSet::EMPTY,
             floor: F::default(),
             end: Slot(0),
             written: None,
@@ -42,9 +42,9 @@ impl<F: Copy + Default + Ord> Rejoin<F> {
     }
 
     /// The life asked for, if it still is, and the members (of `to`) to ask.
-    pub(crate) fn asks(&self, to: u64, boot: Boot) -> Option<(Life, u64)> {
+    pub(crate) fn asks(&self, to: MemberSet, boot: Boot) -> Option<(Life, MemberSet)> {
         let is_asking = self.written.is_none();
-        is_asking.then_some((self.life(boot), to & !self.heard))
+        is_asking.then_some((self.life(boot), to - self.heard))
     }
 
     /// The life asked for.
@@ -57,7 +57,7 @@ impl<F: Copy + Default + Ord> Rejoin<F> {
 
     /// Whether as many have answered.
     pub(crate) fn is_known_by(&self, members: usize) -> bool {
-        self.heard.count_ones() as usize >= members
+        self.heard.len() >= members
     }
 
     /// Whether all is known and delivered that its former lives may have said: its life can be written.
@@ -72,14 +72,14 @@ impl<F: Copy + Default + Ord> Rejoin<F> {
 
     /// Asks all anew.
     pub(crate) fn restart(&mut self) {
-        (self.heard, self.end) = (0, Slot(0));
+        (self.heard, self.end) = (MemberSet::EMPTY, Slot(0));
     }
 
     /// A member's answer to `boot`: it has noted the life `noted` of this replica. Once enough `members`
     /// have, more do not count.
     pub(crate) fn hear(
         &mut self,
-        (from, members): (usize, usize),
+        (from, members): (MemberIndex, usize),
         (boot, noted): (Boot, Life),
         (floor, end): (F, Slot),
     ) -> Heard {
@@ -93,8 +93,8 @@ impl<F: Copy + Default + Ord> Rejoin<F> {
             *self = Rejoin::after(noted);
             return Heard::Taken;
         }
-        if self.heard & 1 << from == 0 && !self.is_known_by(members) {
-            self.heard |= 1 << from;
+        if !self.heard.contains(from) && !self.is_known_by(members) {
+            self.heard.insert(from);
             self.floor = self.floor.max(floor);
             self.end = self.end.max(end);
         }
@@ -119,18 +119,19 @@ mod tests {
 
     #[test]
     fn a_number_that_is_taken_is_left_to_its_life() {
+        let [first, second] = [1, 2].map(MemberIndex::new);
         let (mine, other) = (Boot(1), Boot(2));
         let mut rejoin = Rejoin::<u64>::after(Life::default());
         let said = (7, Slot(9));
         let taken = rejoin.life(other);
-        assert_eq!(rejoin.hear((1, 2), (mine, taken), said), Heard::Taken);
+        assert_eq!(rejoin.hear((first, 2), (mine, taken), said), Heard::Taken);
         assert_eq!(rejoin.life(mine).number, 2);
-        assert_eq!(rejoin.hear((1, 2), (mine, taken), said), Heard::Nothing);
+        assert_eq!(rejoin.hear((first, 2), (mine, taken), said), Heard::Nothing);
         let noted = rejoin.life(mine);
-        assert_eq!(rejoin.hear((1, 2), (mine, noted), said), Heard::Noted);
+        assert_eq!(rejoin.hear((first, 2), (mine, noted), said), Heard::Noted);
         assert!(!rejoin.is_due(2, Slot(9)));
         assert_eq!(
-            rejoin.hear((2, 2), (mine, noted), (3, Slot(1))),
+            rejoin.hear((second, 2), (mine, noted), (3, Slot(1))),
             Heard::Noted
         );
         assert!(!rejoin.is_due(2, Slot(8)) && rejoin.is_due(2, Slot(9)));
@@ -145,7 +146,7 @@ mod tests {
         };
         let mut rejoin = Rejoin::<u64>::after(Life::default());
         assert_eq!(
-            rejoin.hear((1, 2), (Boot(1), last), (0, Slot(0))),
+            rejoin.hear((MemberIndex::new(1), 2), (Boot(1), last), (0, Slot(0))),
             Heard::Taken
         );
         assert_eq!(rejoin.life(Boot(1)).number, u64::MAX);

@@ -5,7 +5,7 @@
 //! says that it has none, or nothing.
 
 use quorate_core::pace::{self, under_way_ns};
-use quorate_core::{Entry, SECONDS};
+use quorate_core::{Entry, MemberIndex, MemberSet, SECONDS};
 use std::hash::{Hash, Hasher};
 
 /// No line is longer: where links are much faster, it would grow for as long as there is load, and what
@@ -22,14 +22,19 @@ pub(crate) struct Line {
 impl Line {
     /// Fragments of a value, of which `code` rebuild it, are given to the links to these members. Says
     /// when they are through.
-    pub(crate) fn put(&mut self, value: Option<&Entry>, (code, to): (u8, u64), now_ns: u64) -> u64 {
+    pub(crate) fn put(
+        &mut self,
+        value: Option<&Entry>,
+        (code, to): (u8, MemberSet),
+        now_ns: u64,
+    ) -> u64 {
         let fragment_bytes = value.map_or(0, Entry::bulk_len) / u64::from(code.max(1));
         self.put_bytes(fragment_bytes, to, now_ns)
     }
 
-    /// So many bytes are given to each link to these members. Says when they are through.
-    pub(crate) fn put_bytes(&mut self, bytes: u64, to: u64, now_ns: u64) -> u64 {
-        let bytes = bytes * u64::from(to.count_ones());
+    /// Gives `bytes` to each link to these members. Says when they are through, ns.
+    pub(crate) fn put_bytes(&mut self, bytes: u64, to: MemberSet, now_ns: u64) -> u64 {
+        let bytes = bytes * to.len() as u64;
         let until_ns = self.until_ns.clamp(now_ns, now_ns + LINE_NS_MAX);
         self.until_ns = until_ns + under_way_ns(bytes);
         self.until_ns
@@ -52,14 +57,14 @@ pub(crate) fn is_long(entry: &Entry) -> bool {
 }
 
 /// How long links take at most to move a batch to these members, if they have nothing else to move.
-pub(crate) fn alone_ns(entry: &Entry, to: u64) -> u64 {
-    under_way_ns(entry.body_len() as u64 * u64::from(to.count_ones()))
+pub(crate) fn alone_ns(entry: &Entry, to: MemberSet) -> u64 {
+    under_way_ns(entry.body_len() as u64 * to.len() as u64)
 }
 
 /// Members to which a fragment of one value went.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct UnderWay {
-    to: u64,
+    to: MemberSet,
     /// On the own clock, in ns.
     since_ns: u64,
     until_ns: u64,
@@ -73,13 +78,13 @@ impl Hash for UnderWay {
 
 impl UnderWay {
     /// Fragments of a value went to these members; by this time they are there.
-    pub(crate) fn sent(&mut self, to: u64, until_ns: u64) {
+    pub(crate) fn sent(&mut self, to: MemberSet, until_ns: u64) {
         self.to |= to;
         self.until_ns = until_ns;
     }
 
-    /// The same, for the first time.
-    pub(crate) fn begin(&mut self, now_ns: u64, to: u64, until_ns: u64) {
+    /// Fragments of a value went to these members for the first time; by this time they are there.
+    pub(crate) fn begin(&mut self, now_ns: u64, to: MemberSet, until_ns: u64) {
         self.since_ns = now_ns;
         self.sent(to, until_ns);
     }
@@ -89,32 +94,32 @@ impl UnderWay {
         self.since_ns
     }
 
-    /// Those that one is on its way to, as a mask.
-    pub(crate) fn members(&self) -> u64 {
+    /// The members that one is on its way to.
+    pub(crate) fn members(&self) -> MemberSet {
         self.to
     }
 
-    /// And these, too.
+    /// Adds the members of another.
     pub(crate) fn join(&mut self, other: UnderWay) {
         self.to |= other.to;
         self.until_ns = self.until_ns.max(other.until_ns);
     }
 
     /// Whether one is on its way to a member.
-    pub(crate) fn is_to(&self, member: usize) -> bool {
-        self.to & 1 << member != 0
+    pub(crate) fn is_to(&self, member: MemberIndex) -> bool {
+        self.to.contains(member)
     }
 
     /// A retransmission timer came due: what took too long is taken for lost.
     pub(crate) fn expire(&mut self, now_ns: u64) {
         if now_ns >= self.until_ns {
-            self.to = 0;
+            self.to = MemberSet::EMPTY;
         }
     }
 
     /// The connection to a member broke.
-    pub(crate) fn lose(&mut self, member: usize) {
-        self.to &= !(1 << member);
+    pub(crate) fn lose(&mut self, member: MemberIndex) {
+        self.to.remove(member);
     }
 }
 
@@ -142,13 +147,17 @@ mod tests {
     #[test]
     fn the_line_is_as_long_as_what_the_links_carry_and_never_much_longer_than_they_may_need() {
         let (value, mut line) = (value(30_000), Line::default());
-        assert_eq!(line.put(Some(&value), (1, 0b11110), 5), 5 + 12 * MILLIS);
-        assert_eq!(line.put(Some(&value), (3, 0b11110), 5), 5 + 16 * MILLIS);
-        assert_eq!(line.put(Some(&value), (3, 0), 5), 5 + 16 * MILLIS);
-        assert_eq!(line.put(None, (1, 0b11110), 5), 5 + 16 * MILLIS);
+        let others = MemberSet::from_bits(0b11110);
+        assert_eq!(line.put(Some(&value), (1, others), 5), 5 + 12 * MILLIS);
+        assert_eq!(line.put(Some(&value), (3, others), 5), 5 + 16 * MILLIS);
+        assert_eq!(
+            line.put(Some(&value), (3, MemberSet::EMPTY), 5),
+            5 + 16 * MILLIS
+        );
+        assert_eq!(line.put(None, (1, others), 5), 5 + 16 * MILLIS);
         assert!(!line.is_through(15 * MILLIS) && line.is_through(17 * MILLIS));
         for _ in 0..10_000 {
-            line.put(Some(&value), (1, 0b11110), 5);
+            line.put(Some(&value), (1, others), 5);
         }
         assert!(line.is_through(LINE_NS_MAX + 13 * MILLIS));
     }

@@ -85,7 +85,7 @@ impl Replica {
             match refusal {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
                 None if command.class == Class::Read && self.config.quorum_reads => {
-                    self.reads.waiting.push(command.id);
+                    self.reads.queries.wait(command.id);
                 }
                 None if command.class == Class::Read => self.queue.reads.push(command.id),
                 None => self.queue.commands.push(command),
@@ -97,14 +97,14 @@ impl Replica {
     pub(super) fn on_withdraw(&mut self, ids: &BTreeSet<RequestId>, out: &mut Out<Self>) {
         let mut withdrawn = self.queue.commands.withdraw(ids);
         withdrawn.extend(withdraw_reads(&mut self.queue.reads, ids));
-        withdrawn.extend(withdraw_reads(&mut self.reads.waiting, ids));
+        withdrawn.extend(self.reads.queries.withdraw(ids));
         refuse_withdrawn(withdrawn, out);
     }
 
     /// How many more commands may wait.
     pub(super) fn queue_room(&self) -> usize {
         let queue = &self.queue;
-        let waiting = queue.commands.len() + queue.reads.len() + self.reads.waiting.len();
+        let waiting = queue.commands.len() + queue.reads.len() + self.reads.queries.waiting();
         if queue.commands.bytes() >= self.config.queue_bytes_max {
             0
         } else {
@@ -144,10 +144,10 @@ impl Replica {
     /// A batch of so many bytes goes to these members. One that the links move at once is not
     /// remembered to be on its way.
     pub(super) fn given_to_links(&mut self, bytes: usize, to: MemberSet, now_ns: u64) -> UnderWay {
-        let until_ns = self.line.put_bytes(bytes as u64, to.bits(), now_ns);
+        let until_ns = self.line.put_bytes(bytes as u64, to, now_ns);
         let mut attached = UnderWay::default();
         if until_ns > now_ns {
-            attached.sent(to.bits(), until_ns);
+            attached.sent(to, until_ns);
         }
         attached
     }

@@ -11,49 +11,34 @@
 
 use super::Replica;
 use super::messages::Message;
-use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, Peers, RequestId, Slot};
+use crate::shared::reads::ReadQueries;
+use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, Peers, Slot};
 
-/// Reads without a slot: those asked about, and those that came meanwhile.
+/// Reads without a slot.
 #[derive(Clone, Default, Hash, Debug)]
 pub(super) struct Reads {
-    /// What the next query is for.
-    pub(super) waiting: Vec<RequestId>,
-    query: Option<Query>,
-    /// Queries so far, to tell their answers apart.
-    number: u64,
+    /// Reads asked about, and reads that came meanwhile.
+    pub(super) queries: ReadQueries<Marks>,
     /// Reads were told to wait for every slot before this one.
     pub(super) promised: Slot,
 }
 
-/// A question to all members, shared by the reads that waited when it was asked.
+/// What members have answered to a question: their marks.
 #[derive(Clone, Hash, Debug)]
-struct Query {
-    reads: Vec<RequestId>,
+pub(super) struct Marks {
     /// Members that have answered, this one included.
     heard: MemberSet,
     /// The highest mark heard.
     mark: Slot,
-    /// Whether it was asked since the last retransmission timer.
-    fresh: bool,
-}
-
-impl Reads {
-    /// Whether an answer is awaited.
-    pub(super) fn is_asking(&self) -> bool {
-        self.query.is_some()
-    }
 }
 
 impl Replica {
     /// Asks for marks on behalf of all reads that wait, one query at a time.
     pub(super) fn ask_marks(&mut self, out: &mut Out<Self>) {
-        while self.reads.query.is_none() && !self.reads.waiting.is_empty() {
-            self.reads.number += 1;
-            self.reads.query = Some(Query {
-                reads: std::mem::take(&mut self.reads.waiting),
+        while self.reads.queries.wants_query() {
+            self.reads.queries.ask(Marks {
                 heard: MemberSet::only(self.config.me),
                 mark: self.mark,
-                fresh: true,
             });
             if self.config.thresholds.read > 1 {
                 self.say_query(Peers::All, out);
@@ -63,7 +48,7 @@ impl Replica {
     }
 
     fn say_query(&self, to: Peers, out: &mut Out<Self>) {
-        let (boot, number) = (self.config.boot, self.reads.number);
+        let (boot, number) = (self.config.boot, self.reads.queries.number());
         out.send_early(to, Message::ReadQ { boot, number });
     }
 
@@ -91,33 +76,31 @@ impl Replica {
         mark: Slot,
         out: &mut Out<Self>,
     ) {
-        if boot != self.config.boot || number != self.reads.number {
+        if boot != self.config.boot || number != self.reads.queries.number() {
             return;
         }
-        if let Some(query) = &mut self.reads.query {
-            query.heard.insert(from);
-            query.mark = query.mark.max(mark);
+        if let Some(marks) = self.reads.queries.answers_mut() {
+            marks.heard.insert(from);
+            marks.mark = marks.mark.max(mark);
         }
         self.conclude_query(out);
     }
 
     fn conclude_query(&mut self, out: &mut Out<Self>) {
         let enough = self.config.thresholds.read;
-        let query = self.reads.query.take_if(|q| q.heard.len() >= enough);
-        if let Some(query) = query {
-            self.reads.promised = self.reads.promised.max(query.mark);
+        let queries = &mut self.reads.queries;
+        if let Some(query) = queries.take_if(|marks| marks.heard.len() >= enough) {
+            let mark = query.answers.mark;
+            self.reads.promised = self.reads.promised.max(mark);
             for id in query.reads {
-                out.reply(id, Outcome::ReadAt(query.mark));
+                out.reply(id, Outcome::ReadAt(mark));
             }
         }
     }
 
     /// Asks again what went unanswered. Says whether there was anything.
     pub(super) fn ask_marks_again(&mut self, out: &mut Out<Self>) -> bool {
-        let Some(query) = &mut self.reads.query else {
-            return false;
-        };
-        let is_stale = !std::mem::take(&mut query.fresh);
+        let is_stale = self.reads.queries.is_stale();
         if is_stale {
             self.say_query(Peers::All, out);
         }
@@ -126,8 +109,8 @@ impl Replica {
 
     /// Asks a peer that can hear again.
     pub(super) fn ask_mark_of(&self, member: MemberIndex, out: &mut Out<Self>) {
-        let is_silent = |query: &Query| !query.heard.contains(member);
-        if self.reads.query.as_ref().is_some_and(is_silent) {
+        let is_silent = |marks: &Marks| !marks.heard.contains(member);
+        if self.reads.queries.answers().is_some_and(is_silent) {
             self.say_query(Peers::One(self.config.members[member]), out);
         }
     }

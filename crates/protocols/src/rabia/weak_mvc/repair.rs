@@ -274,7 +274,7 @@ impl Replica {
             // Of no use without what goes with it.
             return;
         }
-        let to = to - offer.held_by - MemberSet::from_bits(offer.attached.members());
+        let to = to - offer.held_by - offer.attached.members();
         if to.is_empty() {
             return;
         }
@@ -289,7 +289,7 @@ impl Replica {
     pub(super) fn rearm_timers(&mut self, out: &mut Out<Self>) {
         let has_work = !self.offers.is_empty()
             || !self.needs.is_empty()
-            || self.reads.is_asking()
+            || self.reads.queries.is_asking()
             || self.rejoin.is_some()
             || self.ap < self.reads.promised
             || self.slots.iter().any(Instance::is_working);
@@ -333,7 +333,7 @@ impl Replica {
             return;
         };
         let offers = self.offers.iter_mut();
-        offers.for_each(|offer| offer.attached.lose(member.position()));
+        offers.for_each(|offer| offer.attached.lose(member));
         self.presence.set_up(member, up);
         if !up {
             self.hasten_needs(peer, out);
