@@ -1,7 +1,8 @@
 # Sourced by scripts/test.sh: runs the parts of a test one after the other, and holds each to its minutes.
 #
 #   part NAME MINUTES COMMAND...   runs a part, and remembers how long it took
-#   check_budget MINUTES           fails when all parts together took longer, or one took half as long again as it may
+#   check_budget MINUTES           fails when the budgets sum to more, or a part took more than twice its own: machines
+#                                  differ, and what is worth a look on one with idle cores fails nowhere by chance
 #
 # The table of all parts that ran is printed when the script ends, also when a part fails.
 # shellcheck shell=bash
@@ -39,13 +40,13 @@ trap print_parts EXIT
 
 check_budget() {
   each_part | awk -F '\t' -v all="$1" '
-    { spent += $3 / 60 }
-    $3 / 60 > 1.5 * $2 {
-      printf "%s took %.1f minutes of %.1f: more than half as long again\n", $1, $3 / 60, $2
+    { budget += $2 }
+    $3 / 60 > 2 * $2 {
+      printf "%s took %.1f minutes of %.1f: more than twice as long as it may\n", $1, $3 / 60, $2
       over = 1
     }
     END {
-      if (spent > all) { printf "all parts took %.1f minutes of %.1f\n", spent, all; over = 1 }
+      if (budget > all) { printf "the parts have %.1f minutes, and %.1f in all\n", budget, all; over = 1 }
       exit over
     }' >&2
 }
