@@ -51,9 +51,12 @@ while read -r _ setup; do
   done
   echo "$setup |$line" >>"$work/now"
   if [ -z "$record" ]; then
-    before=$(grep -F -- "$setup |" "$recorded" | head -1 | cut -d'|' -f2 | cut -d' ' -f2-$((hashes + 1)))
+    before=$({ grep -F -- "$setup |" "$recorded" || true; } | head -1 | cut -d'|' -f2 | cut -d' ' -f2-$((hashes + 1)))
     if [ " $before" = "$line" ]; then
       echo "equal: $setup"
+    elif [ "$(wc -w <<<"$before")" -lt "$hashes" ]; then
+      changed=1
+      echo "not recorded for $count seeds: $setup"
     else
       changed=1
       echo "DIFFERS: $setup"

@@ -7,14 +7,14 @@
 
 mod support;
 
-use quorate_tooling::children::signal;
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{PATIENCE, lab, output};
+use support::lab;
+use support::program::{PATIENCE, output, signal};
 
 fn chaos(dir: &Path, flags: &[&str]) -> Command {
     let mut command = lab();

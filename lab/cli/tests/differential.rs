@@ -7,7 +7,8 @@
 
 mod support;
 
-use support::{lab, output};
+use support::lab;
+use support::program::output;
 
 /// Scenario: random requests and watches, drawn from seeds, go to every endpoint in turn; every
 /// answer and every event is what etcd 3.7 gave. `docs/guide/testing.md` says how the recording is made.

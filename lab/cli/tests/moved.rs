@@ -2,10 +2,8 @@
 
 mod support;
 
-use std::process::Command;
-
 use clap::{Command as Clap, Subcommand};
-use support::output;
+use support::program::{output, program};
 
 /// The names of all subcommands that people see.
 fn names<S: Subcommand>() -> Vec<String> {
@@ -18,7 +16,7 @@ fn names<S: Subcommand>() -> Vec<String> {
 
 /// What `quorate` says on standard error, which must be a failure of usage.
 fn refusal(words: &[&str]) -> String {
-    let mut command = Command::new(quorate_tooling::program::Place::default().binary().unwrap());
+    let mut command = program(quorate_tooling::program::Place::default().binary().unwrap());
     let output = output(command.args(words));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");

@@ -8,18 +8,21 @@
     reason = "a module of each test file, which uses a part of it"
 )]
 
+pub mod program;
+
+pub use program::{PATIENCE, output, program, signal};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest, PutRequest,
     RangeRequest, ResponseHeader, StatusRequest,
 };
 use quorate_face_etcd::client::{KvClient, LeaseClient, MaintenanceClient};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, test_kill_process};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, LazyLock};
@@ -27,38 +30,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 
-/// Longer than anything takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
 /// The program, without options from the environment of whoever runs the tests.
 pub fn quorate() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("QUORATE_") {
-            command.env_remove(name);
-        }
-    }
-    command.stdin(Stdio::null());
-    command
-}
-
-/// Runs the program to its end, which must come soon.
-pub fn output(command: &mut Command) -> Output {
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let id = child.id();
-    let (done, finished) = mpsc::channel();
-    std::thread::spawn(move || done.send(child.wait_with_output()));
-    match finished.recv_timeout(PATIENCE) {
-        Ok(output) => output.unwrap(),
-        Err(_) => {
-            signal(id, Signal::KILL);
-            panic!("the program did not end: {command:?}");
-        }
-    }
+    program(env!("CARGO_BIN_EXE_quorate"))
 }
 
 /// The program must end with this exit code and say this on standard error.
@@ -90,13 +64,6 @@ pub fn free_ports(count: u16) -> u16 {
             return first;
         }
     }
-}
-
-/// Sends a signal to a process of ours.
-pub fn signal(id: u32, signal: Signal) {
-    let pid = Pid::from_raw(id.cast_signed()).unwrap();
-    // It may have ended already.
-    let _ = kill_process(pid, signal);
 }
 
 /// Whether a process exists.
