@@ -140,9 +140,11 @@ impl<'a> Hurt<'a> {
             }
             Fault::Clock | Fault::SlowDisk => self.replicas.mislead(victim, 0, Duration::ZERO)?,
             Fault::DiskFull => {
-                let failed = self.replicas.metric(victim, SNAPSHOT_FAILURES)?;
-                self.notes.push(format!("{failed} snapshots failed"));
                 self.make_room();
+                // Where another fault has killed it, or it has only just been started again, nobody answers.
+                if let Ok(failed) = self.replicas.metric(victim, SNAPSHOT_FAILURES) {
+                    self.notes.push(format!("{failed} snapshots failed"));
+                }
             }
             Fault::ReadOnly => {
                 self.replicas.kill(victim);

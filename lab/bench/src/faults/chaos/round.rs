@@ -186,9 +186,8 @@ impl<'a, 'b> Round<'a, 'b> {
             value: self.session.value(self.session.observer(0), 1),
             ..PutRequest::default()
         });
-        let answered = self.ask(put);
-        let last = answered.map_err(|why| format!("the healed cluster does not take a put: {why}"));
-        let (last, _) = last?;
+        let taken = self.ask_until_answered(&put);
+        let last = taken.map_err(|why| format!("the healed cluster does not take a put: {why}"))?;
         let (state, took) = self.converge()?;
         self.report.equal_ms = Some(ms(took));
         self.report.revision = state.revision;
@@ -225,6 +224,19 @@ impl<'a, 'b> Round<'a, 'b> {
         let asked = session.ask_apart(session.observer(0), 0, url, request);
         let returned = self.field.runtime.block_on(asked)?;
         Ok((returned.revision, returned.response))
+    }
+
+    /// Asks until there is an answer, and returns its revision: alarms about full disks end a little after there is
+    /// room again.
+    fn ask_until_answered(&self, request: &Request) -> Result<i64, String> {
+        let deadline = Instant::now() + self.field.args.faults.patience;
+        loop {
+            match self.ask(request.clone()) {
+                Ok((revision, _)) => return Ok(revision),
+                Err(why) if Instant::now() > deadline => return Err(why),
+                Err(_) => std::thread::sleep(STEP * 5),
+            }
+        }
     }
 
     /// Leases that nobody renews any more must end, and take their keys with them.
