@@ -16,6 +16,7 @@ impl<M: Plain, W: Watch<M>> Cluster<M, W> {
         node.disk.truncate(kept);
         node.disk.iter_mut().for_each(|(lsn, _)| *lsn = Lsn(0));
         node.flushed = Lsn(0);
+        node.is_blank &= node.disk.is_empty();
         node.machine = None;
         node.gated.clear();
         node.gathers.clear();

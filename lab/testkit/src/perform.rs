@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, Disagreement, Watch};
 
-use quorate_core::{Base, Entry, Input, Output, Plain, Slot, carried};
+use quorate_core::{Base, Entry, Input, Lsn, Output, Plain, Slot, carried};
 
 impl<M: Plain, W: Watch<M>> Cluster<M, W> {
     /// Does what a machine wants done after a step; its disk flushes, unless it is stuck.
@@ -56,20 +56,29 @@ impl<M: Plain, W: Watch<M>> Cluster<M, W> {
     /// Everything that a replica has written is durable now; what waited for it leaves.
     pub fn flush(&mut self, me: usize) {
         let node = &mut self.nodes[me];
-        if node.machine.is_none() {
+        if node.machine.is_some() {
+            node.log_flushed = node.log.len();
+            let written = node.out.persisted();
+            self.flush_through(me, written);
+        }
+    }
+
+    /// The records of a replica through `lsn` are durable now; what waited for them leaves.
+    pub fn flush_through(&mut self, me: usize, lsn: Lsn) {
+        let node = &mut self.nodes[me];
+        if node.machine.is_none() || node.flushed >= lsn {
             return;
         }
-        node.log_flushed = node.log.len();
-        let written = node.out.persisted();
-        if node.flushed == written {
-            return;
-        }
-        (node.flushed, node.flushes) = (written, node.flushes + 1);
+        (node.flushed, node.flushes) = (lsn, node.flushes + 1);
         node.is_blank = false;
-        for (_, to, message) in std::mem::take(&mut node.gated) {
+        let gated = std::mem::take(&mut node.gated);
+        let (ready, waiting): (Vec<_>, Vec<_>) =
+            gated.into_iter().partition(|(after, ..)| *after <= lsn);
+        node.gated = waiting.into();
+        for (_, to, message) in ready {
             self.send(me, to, &message);
         }
-        self.step(me, Input::Durable(written));
+        self.step(me, Input::Durable(lsn));
     }
 
     /// A replica gets a decided slot: the next one of its log.

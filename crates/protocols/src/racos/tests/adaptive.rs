@@ -24,20 +24,20 @@ fn values_are_cut_anew_while_two_of_five_are_away() {
     // Acknowledgements of what was given up come late, and count for nothing.
     let late = net.hold_back(is_ack);
     net.go_on_without(|_| false);
-    net.flying.extend(late);
+    net.wire.extend(late);
     net.go_on_without(|_| false);
     assert!(!net.is_decided(first), "it has another name");
-    assert_eq!(net.decided.iter().flatten().count(), 1);
+    assert_eq!(net.chosen.values().flatten().count(), 1);
     net.submit(0, true);
     assert_eq!(code(&net), 1);
     net.go_on_without(|_| false);
-    assert_eq!(net.decided.iter().flatten().count(), 2);
+    assert_eq!(net.chosen.values().flatten().count(), 2);
     (3..5).for_each(|me| net.restart(me));
     net.submit(0, true);
     net.come_to_an_end();
     net.submit(0, true);
     assert_eq!(code(&net), 3);
     net.come_to_an_end();
-    assert!(net.branches.contains("value cut anew"));
-    assert!(net.branches.contains("value in fewer segments"));
+    assert!(net.branches.contains_key("value cut anew"));
+    assert!(net.branches.contains_key("value in fewer segments"));
 }

@@ -26,11 +26,14 @@ fn costs((n, k): (usize, usize), merged: &str, value_len: usize) -> (f64, f64) {
         net.submit_value(me, value, true);
         while !settle(&mut net, dice) {}
     }
-    assert_eq!(net.decided.iter().flatten().count(), n, "all are decided");
+    assert_eq!(net.chosen.values().flatten().count(), n, "all are decided");
     // Each came to its origin from a client first.
     let values = (n * value_len) as u64;
     let by_member = |bytes: u64| bytes as f64 / n as f64 / values as f64;
-    (by_member(net.moved + values), by_member(net.written))
+    (
+        by_member(net.watch.moved + values),
+        by_member(net.watch.written),
+    )
 }
 
 #[test]
@@ -67,8 +70,8 @@ fn delays_and_flushes(code: (usize, usize), merged: &str, down: usize) -> (usize
             flushes += usize::from(net.flush_all());
         }
         for one in net.hold_back(|_| true) {
-            net.flying.push(one);
-            net.take(net.flying.len() - 1, false);
+            net.wire.push_back(one);
+            net.take(net.wire.len() - 1, false);
         }
         delays += 1;
     }

@@ -1,7 +1,7 @@
 //! Proposals by holders, and what the log makes void, told step by step.
 
 use super::net::{Dice, Net};
-use super::schedules::is_spread;
+use super::schedules::{Flying, is_spread};
 use quorate_core::EntryId;
 
 const MERGED: &[(&str, &str)] = &[("k", "3"), ("merged", "true"), ("vote_hold_us", "0")];
@@ -17,7 +17,7 @@ const HASTY: &[(&str, &str)] = &[
 fn spread_to(net: &mut Net, holders: impl Fn(usize) -> bool) -> EntryId {
     net.submit(0, true);
     let id = net.value_on_its_way();
-    net.bring(|one| is_spread(one) && holders(one.1));
+    net.bring(|one| is_spread(one) && holders(one.to));
     id
 }
 
@@ -62,13 +62,13 @@ fn what_nobody_completes_is_made_void_however_often_its_origin_starts() {
             net.crash(0, &mut Dice::new(1));
             net.restart(0);
             net.flush(0);
-            drop(net.hold_back(|one| one.0 == 0));
+            drop(net.hold_back(|one| one.from == 0));
         }
         net.submit(0, true);
         net.come_to_an_end();
         assert!(!net.is_decided(id));
-        assert!(net.branches.contains("value made void"));
-        let values = net.decided.iter().flatten().filter(|e| e.bulk_len() > 0);
+        assert!(net.branches.contains_key("value made void"));
+        let values = net.chosen.values().flatten().filter(|e| e.bulk_len() > 0);
         assert_eq!(values.count(), 1, "its next value is decided");
     }
 }
@@ -81,7 +81,7 @@ fn a_segment_of_what_is_void_is_refused() {
     let late = net.hold_back(is_spread);
     net.start_again(0);
     net.come_to_an_end();
-    net.flying = late;
+    net.wire = late.into();
     net.bring(is_spread);
     net.come_to_an_end();
     assert!(!net.is_decided(id));
@@ -93,12 +93,12 @@ fn a_segment_of_what_is_void_is_refused() {
 fn who_is_taken_for_gone_loses_nothing() {
     let mut net = Net::new(5, HASTY, None);
     let id = spread_to(&mut net, |at| at < 3);
-    let is_from_origin = |one: &(usize, usize, _)| one.0 == 0;
+    let is_from_origin = |one: &Flying| one.from == 0;
     net.go_on_without(is_from_origin);
-    assert!(net.branches.contains("void ordered"));
+    assert!(net.branches.contains_key("void ordered"));
     net.come_to_an_end();
     assert!(!net.is_decided(id), "it has another name");
-    let values = net.decided.iter().flatten().filter(|e| e.bulk_len() > 0);
+    let values = net.chosen.values().flatten().filter(|e| e.bulk_len() > 0);
     assert_eq!(values.count(), 1, "neither lost nor doubled");
 }
 
@@ -109,9 +109,9 @@ fn a_lost_disk_takes_no_vote_with_it() {
     let mut net = Net::new(5, MERGED, None);
     let id = spread_to(&mut net, |at| at < 3);
     (0..3).for_each(|me| net.flush(me));
-    let said = net.hold_back(|one| one.0 == 2);
+    let said = net.hold_back(|one| one.from == 2);
     net.start_without_disk(2);
-    net.flying.extend(said);
+    net.wire.extend(said);
     net.come_to_an_end();
     assert!(net.is_decided(id) && !net.nodes[2].is_lost);
 }

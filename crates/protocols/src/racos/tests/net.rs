@@ -1,59 +1,140 @@
-//! A deterministic cluster in memory: machines, a network that loses and repeats, disks that forget what was
-//! not flushed or everything, the host's log, and who holds which segment.
+//! A cluster whose network loses and repeats messages, whose disks forget what was not flushed or everything, and
+//! whose segments are counted.
 
 mod segments;
 
 pub(super) use super::dice::Dice;
 use crate::rabia::weak_mvc;
-use crate::racos::{Config, Message, Racos, Record, Replica, Spread, Timer};
+use crate::racos::{Config, Message, Racos, Record, Replica, Spread};
 use crate::registry::{Protocol, Sabotage};
-use crate::{DecidedSet, rabia};
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Carry, Class, ClientId, Command, Entry, EntryId, Event, Input, Introspect, Lsn,
-    Machine, Now, Out, Output, Past, Payload, Peers, Principal, Record as _, ReplicaId, RequestId,
-    Slot, Wire, carried,
+    Carry, Class, EntryId, Introspect, MILLIS, Now, Output, Payload, Peers, Record as _, Slot, Wire,
 };
-use quorate_testkit::seat;
+use quorate_testkit::{Cluster, Packet, Watch, seat};
 use segments::segment_len;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 
-pub(super) struct Node {
-    config: Config,
-    pub(super) machine: Option<Replica>,
-    out: Out<Replica>,
-    /// Records, and the numbers of those that are not durable.
-    disk: Vec<(Lsn, Record)>,
-    gated: VecDeque<(Lsn, Peers, Message)>,
-    timers: BTreeSet<Timer>,
-    /// The decided log, and how much of it is durable.
-    log: Vec<Option<Entry>>,
-    log_durable: usize,
-    /// Segments of decided values, as the host keeps them.
-    kept: BTreeSet<EntryId>,
-    gathers: Vec<Entry>,
-    boots: u64,
-    /// The node lost its disk, and does not vote yet.
-    pub(super) is_lost: bool,
+/// What a test breaks in a cluster of Racos, and what it watches there.
+pub(super) struct Watched {
+    sabotage: Option<Sabotage<Replica>>,
+    /// How many segments rebuild each value that was spread.
+    codes: BTreeMap<EntryId, u8>,
+    /// Values of which some replica let its segment go.
+    forgotten: BTreeSet<EntryId>,
+    /// Segments of decided values that hosts keep, by replica.
+    kept: Vec<BTreeSet<EntryId>>,
+    /// Bytes of messages and their segments, sent and received, by all replicas.
+    pub(super) moved: u64,
+    /// Bytes of records and their segments, written by all replicas.
+    pub(super) written: u64,
+    /// Time that passes before a timer fires, in ns.
+    pub(super) fired_ns: u64,
 }
 
-pub(super) struct Net {
-    pub(super) nodes: Vec<Node>,
-    pub(super) flying: Vec<(usize, usize, Message)>,
-    pub(super) decided: Vec<Option<Entry>>,
-    /// Of how many segments each value consists that was spread.
-    codes: BTreeMap<EntryId, u8>,
-    /// What somebody let go of.
-    forgotten: BTreeSet<EntryId>,
-    sabotage: Option<Sabotage<Replica>>,
-    submitted: u64,
-    /// Bytes sent and received, and bytes written, by all: what is said, and segments.
-    pub(super) moved: u64,
-    pub(super) written: u64,
-    /// Counts steps: the time, of which a timer takes so much more.
-    steps: u64,
-    pub(super) fired_ns: u64,
-    pub(super) branches: BTreeSet<&'static str>,
+type Inner = Cluster<Replica, Watched>;
+
+impl Watch<Replica> for Watched {
+    const LOGS_TEAR: bool = true;
+
+    /// The time is the number of steps.
+    fn now(cluster: &mut Inner, _: usize) -> Now {
+        cluster.now_ns += 1;
+        Now {
+            mono_ns: cluster.now_ns,
+            clock_ns: cluster.now_ns,
+            clock_error_ns: 0,
+        }
+    }
+
+    fn on_output(cluster: &mut Inner, _: usize, output: &mut Output<Replica>) -> bool {
+        match cluster.watch.sabotage {
+            Some(Sabotage::Output(change)) => change(output),
+            _ => true,
+        }
+    }
+
+    /// Disks are flushed on demand.
+    fn on_written(_: &mut Inner, _: usize) {}
+
+    fn on_performed(cluster: &mut Inner, _: usize) {
+        segments::check_decided(cluster);
+    }
+
+    fn on_record(cluster: &mut Inner, me: usize, record: &Record) -> bool {
+        cluster.watch.written += segments::written_len(cluster, me, record);
+        true
+    }
+
+    fn on_send(cluster: &mut Inner, _: usize, _: Peers, message: &Message) {
+        if let Message::Mvc(weak_mvc::Message::Batch { entry }) = message
+            && entry.bulk_len() > 0
+            && !cluster.nodes[0].config.merged
+        {
+            segments::check_holders(cluster, entry, "is a candidate");
+        }
+        // Whoever lost its disk may not know that a value was dead, and spreads it anew.
+        if let Message::Spread(Spread { manifest, .. }) = message {
+            let (id, code) = (manifest.entry.id, manifest.code);
+            cluster.watch.forgotten.remove(&id);
+            cluster.watch.codes.insert(id, code);
+        }
+    }
+
+    fn on_packet(cluster: &mut Inner, packet: Packet<Replica>) {
+        if let Some(message) = packet.message() {
+            let len = message.to_bytes().len() as u64 + segment_len(message.attachment());
+            // By who sends it, and by who receives it.
+            cluster.watch.moved += 2 * len;
+        }
+        cluster.wire.push_back(packet);
+    }
+
+    fn on_deliver(cluster: &mut Inner, me: usize, slot: Slot) {
+        let Some(Some(entry)) = cluster.nodes[me].log.last() else {
+            return;
+        };
+        let (id, is_long) = (entry.id, entry.bulk_len() > 0);
+        if is_long && segments::holds(cluster, me, id) {
+            cluster.watch.kept[me].insert(id);
+        }
+        if !cluster.chosen.contains_key(&slot) {
+            let is_forgotten = cluster.watch.forgotten.contains(&id);
+            assert!(!is_forgotten, "C5: {id:?} was let go");
+        }
+    }
+
+    fn on_forget(cluster: &mut Inner, me: usize, id: EntryId) {
+        let mut chosen = cluster.chosen.values().flatten();
+        let is_decided = chosen.any(|entry| entry.id == id);
+        assert!(!is_decided, "C5: {id:?} is let go, and decided");
+        // Whoever has none lets nothing go.
+        if segments::holds(cluster, me, id) {
+            cluster.watch.forgotten.insert(id);
+        }
+        let node = &mut cluster.nodes[me];
+        let is_other = |record: &Record| record.entry().is_none_or(|entry| entry.id != id);
+        node.disk.retain(|(_, record)| is_other(record));
+        node.gathers.retain(|entry| entry.id != id);
+    }
+}
+
+/// A cluster of Racos's replicas.
+pub(super) struct Net(Inner);
+
+impl Deref for Net {
+    type Target = Inner;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Net {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl Net {
@@ -69,275 +150,61 @@ impl Net {
             }
             config
         };
-        let node = |me| Node {
-            config: config(me),
-            machine: None,
-            out: Out::default(),
-            disk: Vec::new(),
-            gated: VecDeque::new(),
-            timers: BTreeSet::new(),
-            log: Vec::new(),
-            log_durable: 0,
-            kept: BTreeSet::new(),
-            gathers: Vec::new(),
-            boots: 0,
-            is_lost: false,
-        };
-        let mut net = Net {
-            nodes: (0..n).map(node).collect(),
-            flying: Vec::new(),
-            decided: Vec::new(),
+        let configs: Vec<Config> = (0..n).map(config).collect();
+        let watched = Watched {
+            sabotage,
             codes: BTreeMap::new(),
             forgotten: BTreeSet::new(),
-            sabotage,
-            submitted: 0,
+            kept: vec![BTreeSet::new(); n],
             moved: 0,
             written: 0,
-            steps: 1_000_000,
-            fired_ns: 2 * quorate_core::MILLIS,
-            branches: BTreeSet::new(),
+            fired_ns: 2 * MILLIS,
         };
-        (0..n).for_each(|me| net.start(me, Past::Fresh));
-        net
+        Net(Cluster::new(n, watched, move |me, boot| {
+            let mut config = configs[me].clone();
+            config.mvc.boot = boot;
+            config
+        }))
     }
 
-    fn start(&mut self, me: usize, past: Past<Replica>) {
-        let node = &mut self.nodes[me];
-        node.boots += 1;
-        node.config.mvc.boot = Boot(node.boots << 8 | me as u64);
-        node.out = Out::default();
-        let now = now(self.steps);
-        let machine = Replica::recover(&node.config, past, now, &mut node.out);
-        node.machine = Some(machine);
-        self.perform(me);
-    }
-
-    /// A command with a value that is spread, or one that is not.
+    /// A client writes a value that is spread, or a short one that is not.
     pub(super) fn submit(&mut self, me: usize, is_long: bool) {
-        let value = Bytes::from(self.submitted.to_le_bytes().to_vec());
+        let value = Bytes::from(self.commands.to_le_bytes().to_vec());
         self.submit_value(me, value, is_long);
     }
 
     pub(super) fn submit_value(&mut self, me: usize, value: Bytes, is_long: bool) {
-        self.submitted += 1;
-        let command = Command {
-            id: RequestId {
-                client: ClientId(1),
-                seq: self.submitted,
-            },
-            acked: 0,
-            class: Class::Write,
-            principal: Principal(0),
-            body: Bytes::from_static(b"put"),
-            payloads: is_long.then(|| Payload::of(value)).into_iter().collect(),
-        };
-        self.step(me, Input::Submit(vec![command]));
-    }
-
-    pub(super) fn step(&mut self, me: usize, input: Input<Replica>) {
-        let node = &mut self.nodes[me];
-        let Some(machine) = &mut node.machine else {
-            return;
-        };
-        self.steps += 1;
-        machine.step(now(self.steps), input, &mut node.out);
-        machine.check();
-        self.perform(me);
-    }
-
-    fn perform(&mut self, me: usize) {
-        let outputs: Vec<_> = self.nodes[me].out.drain().collect();
-        for mut output in outputs {
-            if let Some(Sabotage::Output(change)) = self.sabotage
-                && !change(&mut output)
-            {
-                continue;
-            }
-            self.perform_one(me, output);
-        }
-        let node = &mut self.nodes[me];
-        node.is_lost &= !node.machine.as_ref().is_some_and(Machine::is_serving);
-        self.check_segments();
-    }
-
-    fn perform_one(&mut self, me: usize, output: Output<Replica>) {
-        match output {
-            Output::Send {
-                to,
-                message,
-                after: Lsn(0),
-            } => self.send(me, to, &message),
-            Output::Send { to, message, after } => {
-                self.nodes[me].gated.push_back((after, to, message));
-            }
-            Output::Persist { lsn, record } => {
-                self.count_written(me, &record);
-                self.nodes[me].disk.push((lsn, carried(&record, me as u8)));
-            }
-            Output::Arm { timer, .. } => drop(self.nodes[me].timers.insert(timer)),
-            Output::Disarm(timer) => drop(self.nodes[me].timers.remove(&timer)),
-            Output::Gather(entry) => self.nodes[me].gathers.push(entry),
-            Output::Forget(id) => self.forget(me, id),
-            Output::CatchUp { from, .. } => self.give_log(index(from), me),
-            Output::Inform { peer, .. } => self.give_log(me, index(peer)),
-            Output::Deliver { slot, entry } => self.deliver(me, slot, entry),
-            Output::Emit(Event::Branch(name)) => drop(self.branches.insert(name)),
-            Output::Emit(Event::Misbehaved { what, .. }) => panic!("honesty: {what}"),
-            Output::Execute { .. } | Output::Retract { .. } | Output::Tell { .. } => {
-                panic!("nothing is executed ahead, and there are no remote gateways")
-            }
-            Output::Emit(Event::Decided { .. }) | Output::Note(_) | Output::Reply { .. } => {}
-        }
-    }
-
-    fn forget(&mut self, me: usize, id: EntryId) {
-        let is_decided = self.decided.iter().flatten().any(|entry| entry.id == id);
-        assert!(!is_decided, "C5: {id:?} is let go, and decided");
-        // Whoever has none lets nothing go.
-        if self.holds(me, id) {
-            self.forgotten.insert(id);
-        }
-        let node = &mut self.nodes[me];
-        let is_other = |record: &Record| record.entry().is_none_or(|entry| entry.id != id);
-        node.disk.retain(|(_, record)| is_other(record));
-        node.gathers.retain(|entry| entry.id != id);
-    }
-
-    fn send(&mut self, me: usize, to: Peers, message: &Message) {
-        let others = (0..self.nodes.len()).filter(|to| *to != me);
-        let receivers: Vec<usize> = match to {
-            Peers::All => others.collect(),
-            Peers::One(id) => others.filter(|to| *to == index(id)).collect(),
-        };
-        assert!(!receivers.is_empty() || self.nodes.len() == 1, "to itself");
-        if let Message::Mvc(weak_mvc::Message::Batch { entry }) = message
-            && entry.bulk_len() > 0
-            && !self.nodes[0].config.merged
-        {
-            self.check_holders(entry, "is a candidate");
-        }
-        // Whoever lost its disk may not know that a value was dead, and spreads it anew.
-        if let Message::Spread(Spread { manifest, .. }) = message {
-            self.forgotten.remove(&manifest.entry.id);
-            self.codes.insert(manifest.entry.id, manifest.code);
-        }
-        for to in receivers {
-            // By who sends it, and by who receives it.
-            self.moved += 2 * (message.to_bytes().len() as u64 + segment_len(message.attachment()));
-            self.flying.push((me, to, carried(message, to as u8)));
-        }
-    }
-
-    /// A flush: what was written is durable, and what waited for it leaves.
-    pub(super) fn flush(&mut self, me: usize) {
-        let node = &mut self.nodes[me];
-        if node.machine.is_none() {
-            return;
-        }
-        node.log_durable = node.log.len();
-        let lsn = node.out.persisted();
-        node.disk.iter_mut().for_each(|(at, _)| *at = Lsn(0));
-        while let Some((after, to, message)) = self.nodes[me].gated.pop_front() {
-            assert!(after <= lsn);
-            self.send(me, to, &message);
-        }
-        self.step(me, Input::Durable(lsn));
+        let payloads = is_long.then(|| Payload::of(value)).into_iter().collect();
+        let body = Bytes::from_static(b"put");
+        self.0.submit(me, Class::Write, body, payloads);
     }
 
     /// A flush of all at once. Says whether anything had to be flushed.
     pub(super) fn flush_all(&mut self) -> bool {
-        let is_open = |node: &Node| node.disk.iter().any(|(lsn, _)| *lsn > Lsn(0));
-        let is_any = self.nodes.iter().any(is_open);
+        let is_any = self.nodes.iter().any(|node| node.unflushed() > 0);
         (0..self.nodes.len()).for_each(|me| self.flush(me));
         is_any
     }
 
-    fn deliver(&mut self, me: usize, slot: Slot, entry: Option<Entry>) {
-        let node = &mut self.nodes[me];
-        assert_eq!(slot.0 as usize, node.log.len(), "in order");
-        self.keep_decided(me, entry.as_ref());
-        self.nodes[me].log.push(entry.clone());
-        match self.decided.get(slot.0 as usize) {
-            Some(other) => assert_eq!(*other, entry, "agreement: {slot:?}"),
-            None => {
-                assert_eq!(self.decided.len(), slot.0 as usize);
-                if let Some(entry) = &entry {
-                    let id = entry.id;
-                    assert!(!self.forgotten.contains(&id), "C5: {id:?} was let go");
-                }
-                self.decided.push(entry);
-            }
-        }
-    }
-
-    fn give_log(&mut self, from: usize, to: usize) {
-        let log = self.nodes[from].log.clone();
-        let node = &self.nodes[to];
-        if node.machine.is_none() || node.log.len() >= log.len() {
-            return;
-        }
-        let missed = node.log.len();
-        for entry in log.iter().skip(missed) {
-            self.keep_decided(to, entry.as_ref());
-            self.nodes[to].log.push(entry.clone());
-        }
-        let (next, base) = (Slot(log.len() as u64), base(&log));
-        self.step(to, Input::Installed { next, base });
-    }
-
+    /// A node stops; its disk keeps some of the records that were not flushed.
     pub(super) fn crash(&mut self, me: usize, dice: &mut Dice) {
-        let node = &mut self.nodes[me];
-        let open = node.disk.iter().filter(|(lsn, _)| *lsn > Lsn(0)).count();
-        let stays = node.disk.len() - if open > 0 { dice.below(open + 1) } else { 0 };
-        node.disk.truncate(stays);
-        node.disk.iter_mut().for_each(|(lsn, _)| *lsn = Lsn(0));
-        node.log.truncate(node.log_durable);
-        node.machine = None;
-        node.gated.clear();
-        node.timers.clear();
-        node.gathers.clear();
-    }
-
-    pub(super) fn restart(&mut self, me: usize) {
-        let node = &mut self.nodes[me];
-        if node.is_lost && node.disk.is_empty() {
-            return self.lose(me);
-        }
-        let (next, base) = (Slot(node.log.len() as u64), base(&node.log));
-        let is_open = |record: &Record| match (record.slot(), record.entry()) {
-            (Some(slot), _) => slot >= next,
-            (None, Some(entry)) => !base.contains(entry.id),
-            (None, None) => true,
-        };
-        let records = node.disk.iter().map(|(_, record)| record.clone());
-        let records = records.filter(is_open).collect();
-        self.start(
-            me,
-            Past::Intact {
-                next,
-                base,
-                records,
-            },
-        );
+        let open = self.nodes[me].unflushed();
+        let lost = if open > 0 { dice.below(open + 1) } else { 0 };
+        self.tear(me, open - lost);
     }
 
     /// A node comes back with an empty disk.
     pub(super) fn lose(&mut self, me: usize) {
-        let node = &mut self.nodes[me];
-        node.disk.clear();
-        node.log.clear();
-        node.kept.clear();
-        (node.log_durable, node.is_lost) = (0, true);
-        let (next, base) = (Slot(0), rabia::DecidedSet::default());
-        self.start(me, Past::Lost { next, base });
+        self.watch.kept[me].clear();
+        self.lose_disk(me);
     }
 
     pub(super) fn fire(&mut self, me: usize, which: usize) {
-        let timers = &mut self.nodes[me].timers;
-        if let Some(timer) = timers.iter().nth(which % timers.len().max(1)).copied() {
-            timers.remove(&timer);
-            self.steps += self.fired_ns;
-            self.step(me, Input::Timer(timer));
+        let timers = &self.nodes[me].timers;
+        let timer = timers.keys().nth(which % timers.len().max(1)).copied();
+        if let Some(timer) = timer {
+            self.now_ns += self.watch.fired_ns;
+            self.0.fire(me, timer);
         }
     }
 
@@ -345,18 +212,18 @@ impl Net {
         self.nodes.iter().map(|node| node.timers.len()).sum()
     }
 
+    /// A packet arrives, and a copy of it stays on the network if it is to come again.
     pub(super) fn take(&mut self, which: usize, is_again: bool) {
-        let (from, to, message) = match is_again {
-            true => self.flying[which].clone(),
-            false => self.flying.swap_remove(which),
+        let packet = match is_again {
+            true => self.wire[which].clone(),
+            false => self.wire.swap_remove_back(which).expect("it is there"),
         };
-        let from = ReplicaId(from as u16 + 1);
-        self.step(to, Input::Message { from, message });
+        self.receive(packet);
     }
 
     /// What waits for what.
     pub(super) fn describe(&self) -> String {
-        let of = |node: &Node| {
+        let of = |node: &quorate_testkit::Node<Replica>| {
             let why = node.machine.as_ref().map(Introspect::explain);
             let (log, timers) = (node.log.len(), &node.timers);
             format!("\n{log} delivered, {timers:?}, {}", why.unwrap_or_default())
@@ -369,27 +236,7 @@ impl Net {
     }
 
     pub(super) fn is_level(&self) -> bool {
-        let len = self.decided.len();
+        let len = self.chosen.len();
         self.nodes.iter().all(|node| node.log.len() == len)
     }
-}
-
-fn now(steps: u64) -> Now {
-    Now {
-        mono_ns: steps,
-        clock_ns: steps,
-        clock_error_ns: 0,
-    }
-}
-
-fn index(id: ReplicaId) -> usize {
-    usize::from(id.0) - 1
-}
-
-fn base(log: &[Option<Entry>]) -> DecidedSet {
-    let mut base = DecidedSet::default();
-    for (slot, entry) in (0..).map(Slot).zip(log) {
-        base.advance(slot, entry.as_ref());
-    }
-    base
 }

@@ -58,7 +58,7 @@ fn run(
     let dice = &mut Dice::new(seed);
     let mut net = Net::new(n, params, sabotage);
     // As the longest between retransmissions, so that segments are given up.
-    net.fired_ns = 200 * MILLIS;
+    net.watch.fired_ns = 200 * MILLIS;
     let (loses_disks, loss) = (dice.below(2) == 0, dice.below(8));
     for _ in 0..300 + dice.below(900) {
         disturb(&mut net, dice, loses_disks, loss);
@@ -84,7 +84,7 @@ fn run(
         let left = net.undecided(me);
         assert_eq!(left, [], "C9: {} keeps segments of nothing", me + 1);
     }
-    net.branches
+    net.branches.keys().copied().collect()
 }
 
 fn disturb(net: &mut Net, dice: &mut Dice, loses_disks: bool, loss: usize) {
@@ -106,10 +106,10 @@ fn disturb(net: &mut Net, dice: &mut Dice, loses_disks: bool, loss: usize) {
                 net.lose(me);
             }
         }
-        _ if !net.flying.is_empty() => {
-            let which = dice.below(net.flying.len());
+        _ if !net.wire.is_empty() => {
+            let which = dice.below(net.wire.len());
             match dice.below(100) {
-                chance if chance < loss => drop(net.flying.swap_remove(which)),
+                chance if chance < loss => drop(net.wire.swap_remove_back(which)),
                 chance => net.take(which, chance > 95),
             }
         }
@@ -123,17 +123,17 @@ pub(super) fn settle(net: &mut Net, dice: &mut Dice) -> bool {
         net.flush(me);
         net.rebuild(me);
     }
-    let flying = net.flying.len();
+    let flying = net.wire.len();
     for _ in 0..flying {
-        let which = dice.below(net.flying.len());
+        let which = dice.below(net.wire.len());
         net.take(which, false);
     }
-    if net.flying.is_empty() {
+    if net.wire.is_empty() {
         for me in 0..net.nodes.len() {
             (0..4).for_each(|which| net.fire(me, which));
         }
     }
-    net.flying.is_empty() && net.timers() == 0 && net.is_level()
+    net.wire.is_empty() && net.timers() == 0 && net.is_level()
 }
 
 #[test]
