@@ -84,6 +84,50 @@ pub struct FiguresOptions {
     pub plot: Option<PathBuf>,
 }
 
+impl FiguresOptions {
+    /// The command line that measures the same: what is not as it is by default is named.
+    fn command_line(&self) -> String {
+        #[derive(clap::Parser)]
+        struct Defaults {
+            #[command(flatten)]
+            options: FiguresOptions,
+        }
+        let usual = <Defaults as clap::Parser>::parse_from([""]).options;
+        let mut line = format!("quorate-lab figures --protocol {}", self.protocol);
+        let mut flag = |name: &str, value: String, usual: String| {
+            if value != usual {
+                line.push_str(&format!(" --{name} {value}"));
+            }
+        };
+        let sizes = |options: &FiguresOptions| list(&options.replicas);
+        flag("replicas", sizes(self), sizes(&usual));
+        let durability = |options: &FiguresOptions| options.durability.name().to_owned();
+        flag("durability", durability(self), durability(&usual));
+        let rates = |options: &FiguresOptions| list(&options.rates);
+        flag("rates", rates(self), rates(&usual));
+        for (name, value, usual) in [
+            ("slots", self.slots, usual.slots),
+            ("delay-us", self.delay_us, usual.delay_us),
+            ("jitter-us", self.jitter_us, usual.jitter_us),
+            ("seed", self.seed, usual.seed),
+        ] {
+            flag(name, value.to_string(), usual.to_string());
+        }
+        for (name, path) in [("cost", &self.cost), ("plot", &self.plot)] {
+            if let Some(path) = path {
+                flag(name, path.display().to_string(), String::new());
+            }
+        }
+        line
+    }
+}
+
+/// Numbers as a flag takes them.
+fn list(numbers: &[impl ToString]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    numbers.join(",")
+}
+
 /// What was measured, in the ways it is told.
 trait Report {
     /// A page of tables, as in `docs/`.

@@ -39,13 +39,14 @@ fn head(page: &mut String, figures: &Figures) -> std::fmt::Result {
     writeln!(
         page,
         "# Figures of `chora`\n\n\
-         What Chora's paper shows of rounds, measured here: `quorate-lab figures --protocol chora` prints this page, \
+         What Chora's paper shows of rounds, measured here: `{command}` prints this page, \
          the same for the same seed. Machines run bare in virtual time, in memory, each on a thread of its own; all \
          that costs time is what the protocol thread does. [{name}]({file}) says how much, as measured by `cargo bench \
          -p quorate-protocols`: {message_ns} ns for a message, {proposal_ns} ns more for a proposal in it, {send_ns} ns to \
          say one. A message is on its way for {least} us, and up to {range} us more. Every command is an entry of its \
          own. What replicas deliver is compared; histories of clients are not checked here, as they are in other runs \
          of the simulator.\n",
+        command = options.command_line(),
         name = name.display(),
         file = name.file_name().map_or(name, Path::new).display(),
         least = WIRING.least_ns / MICROS,

@@ -22,9 +22,9 @@ fn write(page: &mut String, figures: &Deadlines) -> std::fmt::Result {
     writeln!(
         page,
         "# Figures of `{protocol}`\n\n\
-         From the simulator, without faults and with every check on: `quorate-lab figures --protocol \
-         {protocol}{}` prints this page, the same for the same seed. Replicas: {}.\n\nSettings:\n",
-        flags(figures),
+         From the simulator, without faults and with every check on: `{}` prints this page, the same for the same \
+         seed. Replicas: {}.\n\nSettings:\n",
+        options.command_line(),
         options.durability.name(),
     )?;
     for setting in figures.paper.settings {
@@ -44,22 +44,6 @@ fn write(page: &mut String, figures: &Deadlines) -> std::fmt::Result {
     clocks(page, figures)?;
     page.push_str(ABSENT);
     Ok(())
-}
-
-/// The flags that are not as they are by default.
-fn flags(figures: &Deadlines) -> String {
-    let options = &figures.options;
-    let list = |numbers: Vec<String>| numbers.join(",");
-    let replicas = list(options.replicas.iter().map(usize::to_string).collect());
-    let rates = list(options.rates.iter().map(u64::to_string).collect());
-    let mut flags = format!(
-        " --replicas {replicas} --rates {rates} --slots {}",
-        options.slots
-    );
-    if let Some(picture) = &options.plot {
-        let _ = write!(flags, " --plot {}", picture.display());
-    }
-    flags
 }
 
 fn delays(page: &mut String, figures: &Deadlines) -> std::fmt::Result {

@@ -21,8 +21,9 @@ fn write(page: &mut String, figures: &Figures) -> std::fmt::Result {
     writeln!(
         page,
         "# Figures of `{protocol}`\n\n\
-         From the simulator, without faults and with every check on: `quorate-lab figures \
-         --protocol {protocol}` prints this page, the same for the same seed. Replicas: {durability}.\n"
+         From the simulator, without faults and with every check on: `{}` prints this page, the same for the same \
+         seed. Replicas: {durability}.\n",
+        options.command_line(),
     )?;
     if let Some(paper) = figures.paper {
         writeln!(page, "Settings:\n")?;
