@@ -105,8 +105,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         for node in 0..self.nodes.len() {
             for (node, peer) in [(node, endpoint), (endpoint, node)] {
                 let delay = self.nemesis.rng.u64(..MILLIS);
-                let up = true;
-                self.queue.after(delay, Event::Link { node, peer, up });
+                self.tell_of_link((node, peer), true, now_ns, delay);
             }
         }
     }

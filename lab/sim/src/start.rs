@@ -5,7 +5,7 @@ use crate::node::Node;
 use crate::recording::What;
 use crate::report::Violation;
 use crate::subject::Subject;
-use crate::world::{Configure, Event, World, replica};
+use crate::world::{Configure, World, replica};
 use fastrand::Rng;
 use quorate_core::{Boot, Durability, Group, MILLIS, Machine, Now, Seat, Slot};
 use quorate_etcd_store::Flaw;
@@ -102,24 +102,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// Connections between a replica that came up and its peers.
     pub(crate) fn greet(&mut self, index: usize) {
+        let now_ns = self.queue.now_ns();
         for peer in (0..self.nodes.len()).filter(|peer| *peer != index) {
             let delay = self.rng.u64(..MILLIS);
-            self.queue.after(
-                delay,
-                Event::Link {
-                    node: index,
-                    peer,
-                    up: true,
-                },
-            );
-            self.queue.after(
-                delay,
-                Event::Link {
-                    node: peer,
-                    peer: index,
-                    up: true,
-                },
-            );
+            self.tell_of_link((index, peer), true, now_ns, delay);
+            self.tell_of_link((peer, index), true, now_ns, delay);
         }
     }
 }

@@ -108,10 +108,13 @@ pub(crate) enum Event<Q, R> {
         life: u32,
         read: SnapshotRead,
     },
+    /// A replica or gateway hears of a connection to another one.
     Link {
         node: usize,
         peer: usize,
         up: bool,
+        /// When the connection came up or went down.
+        of_ns: u64,
     },
     Request {
         node: usize,
@@ -162,6 +165,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     /// Gateways apart; on the network they are behind the replicas.
     pub(crate) gateways: Vec<Apart>,
     pub(crate) network: Network,
+    /// Of each connection, when that came about which a replica heard last.
+    pub(crate) links_heard: BTreeMap<(usize, usize), u64>,
     pub(crate) clients: Clients,
     pub(crate) leases: Leases,
     pub(crate) journal: Journal,
@@ -243,6 +248,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             clients: Clients::new(&plan.load, setup.seed, &mut rng),
             cluster: ClusterId(rng.u128(..)),
             network,
+            links_heard: BTreeMap::new(),
             gateways,
             nemesis: Nemesis::new(setup.seed),
             forgotten: None,
@@ -382,7 +388,15 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             Event::ReadDone { node, life, read } => self.read_done(node, life, &read),
             Event::SnapshotWrite { node, life } => self.snapshot_write_done(node, life),
             Event::SnapshotRead { node, life, read } => self.snapshot_read_done(node, life, &read),
-            Event::Link { node, peer, up } => {
+            Event::Link {
+                node,
+                peer,
+                up,
+                of_ns,
+            } => {
+                if !self.is_news_of_link((node, peer), of_ns) {
+                    return Ok(());
+                }
                 let agreed = self.supported(node).common(self.supported(peer));
                 let version = agreed.filter(|_| up);
                 let peer = self.number(peer);

@@ -294,3 +294,12 @@ fn seeds_that_failed_once_pass() {
         assert_eq!(report.violation, None, "seed {seed}: {what}");
     }
 }
+
+/// A replica that is started again is heard of before its end is: were it taken to be down from then on, others would
+/// speak the oldest version to it, without what it must hear of their promises.
+#[test]
+fn nobody_hears_of_an_end_after_the_start_that_followed_it() {
+    let line = "--protocol multi-paxos --profile swarm,switches,epochs,levels";
+    let report = simulator(line).unwrap().seed(26);
+    assert_eq!(report.violation, None);
+}

@@ -32,32 +32,45 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn cut(&mut self, links: Vec<(usize, usize)>) {
         self.note_links("cut", &links);
         self.network.cut(&links);
+        let now_ns = self.queue.now_ns();
         for (from, to) in &links {
             if self.rng.bool() {
                 let delay = self.rng.u64(..20 * MILLIS);
-                self.queue.after(
-                    delay,
-                    Event::Link {
-                        node: *from,
-                        peer: *to,
-                        up: false,
-                    },
-                );
+                self.tell_of_link((*from, *to), false, now_ns, delay);
             }
         }
         let delay = self.rng.u64(..=self.plan.outage_max_ns);
         for (from, to) in &links {
             let later = delay + self.rng.u64(..5 * MILLIS);
-            self.queue.after(
-                later,
-                Event::Link {
-                    node: *from,
-                    peer: *to,
-                    up: true,
-                },
-            );
+            self.tell_of_link((*from, *to), true, now_ns + delay, later);
         }
         self.queue.after(delay, Event::Mend { links });
+    }
+
+    /// A replica hears after a while that a connection came up or went down.
+    pub(crate) fn tell_of_link(
+        &mut self,
+        (node, peer): (usize, usize),
+        up: bool,
+        of_ns: u64,
+        delay_ns: u64,
+    ) {
+        let event = Event::Link {
+            node,
+            peer,
+            up,
+            of_ns,
+        };
+        self.queue.after(delay_ns, event);
+    }
+
+    /// Whether a replica has heard nothing later of a connection: a server hears of its connections to a peer in their
+    /// order, late or not at all.
+    pub(crate) fn is_news_of_link(&mut self, link: (usize, usize), of_ns: u64) -> bool {
+        let heard = self.links_heard.entry(link).or_default();
+        let is_news = *heard <= of_ns;
+        *heard = (*heard).max(of_ns);
+        is_news
     }
 
     /// What is cut or whole again, for the trace.
@@ -86,26 +99,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.network.reset(a, b);
             self.totals.hit("reset");
         }
+        let now_ns = self.queue.now_ns();
         for (node, peer) in [(a, b), (b, a)] {
             if self.rng.u8(..10) > 0 {
                 let down = self.rng.u64(..MILLIS);
                 let up = down + self.rng.u64(..5 * MILLIS);
-                self.queue.after(
-                    down,
-                    Event::Link {
-                        node,
-                        peer,
-                        up: false,
-                    },
-                );
-                self.queue.after(
-                    up,
-                    Event::Link {
-                        node,
-                        peer,
-                        up: true,
-                    },
-                );
+                self.tell_of_link((node, peer), false, now_ns, down);
+                self.tell_of_link((node, peer), true, now_ns, up);
             }
         }
     }

@@ -42,14 +42,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.network.reset(index, peer);
             if self.rng.bool() {
                 let delay = self.rng.u64(..5 * MILLIS);
-                self.queue.after(
-                    delay,
-                    Event::Link {
-                        node: peer,
-                        peer: index,
-                        up: false,
-                    },
-                );
+                self.tell_of_link((peer, index), false, now_ns, delay);
             }
         }
     }
