@@ -5,8 +5,7 @@ use super::Replica;
 use super::log::Position;
 use super::messages::{Logged, Message, Proposal, Pulse, Reason, Record, Value};
 use super::role::Role;
-use crate::shared::lives::Lives;
-use quorate_core::{Epoch, MemberIndex, MemberSet};
+use quorate_core::MemberIndex;
 use std::fmt::Write;
 
 /// A message on one line.
@@ -36,13 +35,16 @@ pub(super) fn message(message: &Message) -> String {
             let only = only.map_or(String::new(), |only| format!(", for {only} alone"));
             format!("vcr v{view}, {}{only}", ends(*position))
         }
-        Message::Vote { view, lives } => format!("vote v{view}{}", later(lives)),
+        Message::Vote { view, lives } => format!("vote v{view}{}", lives.describe_later()),
         Message::ReadQ { number, .. } => format!("query {number}"),
         Message::ReadA { number, end, .. } => format!("to query {number}: end {end:?}"),
         Message::Rejoin { life, next } => format!("rejoin in life {} from {next:?}", life.number),
-        Message::RejoinA {
-            view, end, lives, ..
-        } => format!("to rejoin: v{view}, end {end:?}{}", later(lives)),
+        Message::RejoinA(answer) => format!(
+            "to rejoin: v{}, end {:?}{}",
+            answer.floor,
+            answer.end,
+            answer.lives.describe_later()
+        ),
     }
 }
 
@@ -67,7 +69,7 @@ fn pulse(pulse: &Pulse) -> String {
     if header.asks {
         said += ", asks";
     }
-    said + &later(&header.lives)
+    said + &header.lives.describe_later()
 }
 
 fn proposal(proposal: &Proposal) -> String {
@@ -126,7 +128,7 @@ pub(super) fn record(record: &Record) -> String {
         } => {
             let member = if *is_member { "" } else { ", not a member yet" };
             let mute = mute.map_or(String::new(), |view| format!(", silent up to v{view}"));
-            format!("lives{}{member}{mute}", later(lives))
+            format!("lives{}{member}{mute}", lives.describe_later())
         }
     }
 }
@@ -177,17 +179,6 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
         .chain(log)
         .chain(waiting)
         .collect()
-}
-
-/// The lives that are not the first.
-fn later(lives: &Lives) -> String {
-    let members = MemberSet::first(Epoch::MEMBERS_MAX).iter();
-    let lives = members.map(|member| (member, lives.of(member).number));
-    let later = lives.filter(|(_, number)| *number > 0);
-    later.fold(String::new(), |mut said, (member, number)| {
-        let _ = write!(said, ", {member} in life {number}");
-        said
-    })
 }
 
 /// All that is known, on one line.

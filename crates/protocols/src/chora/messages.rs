@@ -3,6 +3,7 @@
 use super::log::Position;
 use super::pattern::ViewInit;
 use crate::shared::lives::{Life, Lives};
+use crate::shared::rejoin::RejoinAnswer;
 use quorate_core::{Boot, Carry, Entry, MemberIndex, Slot};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -165,17 +166,8 @@ pub enum Message {
         /// The sender's first slot not committed.
         next: Slot,
     },
-    /// The answer to a question.
-    RejoinA {
-        /// The asker's start of the process.
-        boot: Boot,
-        /// The sender's view.
-        view: u64,
-        /// The first slot behind the sender's log.
-        end: Slot,
-        /// The lives the sender knows of, the asker's too.
-        lives: Lives,
-    },
+    /// How far the sender has gone, for a member that begins a life: the floor is its view.
+    RejoinA(RejoinAnswer<u64>),
 }
 
 /// What must survive a crash before a message that rests on it leaves.

@@ -237,7 +237,8 @@ impl Replica {
     fn moved(&mut self, out: &mut Out<Self>) {
         self.watch.attempts = 0;
         self.campaign.end_stalls();
-        (self.watch.is_moving, self.clients.is_serving_requests) = (true, true);
+        self.watch.is_moving = true;
+        self.clients.patience.note_served();
         let reason = Reason::Stalled;
         if matches!(self.role, Role::Canvassing { reason: other, .. } if other == reason) {
             self.role = Role::Follower;
@@ -308,7 +309,7 @@ impl Replica {
             commit: self.traffic.claim,
             latest: self.traffic.latest,
             asks,
-            lives: self.lives.clone(),
+            lives: self.voter.lives().clone(),
         }
     }
 

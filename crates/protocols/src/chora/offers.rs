@@ -2,10 +2,11 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
+use crate::shared::admission::{Patience, refusal};
 use crate::shared::backlog::{Backlog, refuse_withdrawn};
 use quorate_core::{
-    Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, MemberIndex, Now, Out, Outcome, Refusal,
-    RequestId,
+    Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, MemberIndex, Now, Out, Outcome,
+    Refusal, RequestId,
 };
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -35,8 +36,8 @@ pub(super) struct Clients {
     pub(super) are_handed_on: bool,
     /// Sequence number of the last own entry.
     pub(super) seq: u64,
-    /// Something of clients was served since the last patience timer.
-    pub(super) is_serving_requests: bool,
+    /// Whether they wait in vain.
+    pub(super) patience: Patience,
 }
 
 impl Default for Clients {
@@ -46,15 +47,14 @@ impl Default for Clients {
             open: Vec::new(),
             are_handed_on: true,
             seq: 0,
-            is_serving_requests: false,
+            patience: Patience::default(),
         }
     }
 }
 
 impl Hash for Clients {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        (&self.backlog, &self.open, self.seq).hash(to);
-        self.is_serving_requests.hash(to);
+        (&self.backlog, &self.open, self.seq, self.patience).hash(to);
     }
 }
 
@@ -75,14 +75,10 @@ impl Replica {
     /// Takes what waits, or refuses it.
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
         for command in commands {
-            if command.encoded_len_max() > ENTRY_BYTES_MAX {
-                out.reply(command.id, Outcome::Refused(Refusal::TooLarge));
-            } else if self.queue_room() == 0 {
-                out.reply(command.id, Outcome::Refused(Refusal::Overloaded));
-            } else if command.class == quorate_core::Class::Read {
-                self.reads.wait(command.id);
-            } else {
-                self.clients.backlog.push(command);
+            match refusal(&command, self.queue_room()) {
+                Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
+                None if command.class == Class::Read => self.reads.wait(command.id),
+                None => self.clients.backlog.push(command),
             }
         }
     }
@@ -96,11 +92,10 @@ impl Replica {
 
     /// How many more commands may wait.
     pub(super) fn queue_room(&self) -> usize {
-        if self.clients.backlog.bytes() >= self.config.queue_bytes_max {
-            return 0;
-        }
         let waiting = self.clients.backlog.len() + self.reads.count();
-        self.config.queue_commands_max.saturating_sub(waiting)
+        self.config
+            .queue
+            .room(waiting, self.clients.backlog.bytes())
     }
 
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is
@@ -233,8 +228,7 @@ impl Replica {
     /// executed. The others stay under way, and nothing takes their place: they may be committed whenever a
     /// quorum is back, and would be ever more.
     pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
-        self.watch.armed.patience = false;
-        if std::mem::take(&mut self.clients.is_serving_requests) {
+        if !self.clients.patience.is_over() {
             return;
         }
         for command in self.clients.backlog.drain() {
@@ -245,9 +239,7 @@ impl Replica {
 
     /// Has the patience timer run while clients wait.
     pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
-        if self.has_requests() && !self.watch.armed.patience {
-            self.watch.armed.patience = true;
-            self.clients.is_serving_requests = false;
+        if self.has_requests() && self.clients.patience.begin() {
             out.arm(Timer::Patience, Due::After(self.config.patience_ns));
         }
     }

@@ -104,7 +104,9 @@ impl Replica {
         let (ap, view) = (self.ap(), self.view);
         let is_over = |ends: &Ends| ends.heard.len() >= enough && ends.barrier <= ap;
         if let Some(query) = self.reads.take_if(is_over) {
-            self.clients.is_serving_requests |= !query.reads.is_empty();
+            if !query.reads.is_empty() {
+                self.clients.patience.note_served();
+            }
             for id in query.reads {
                 out.reply(id, Outcome::ReadAt(query.answers.barrier));
             }

@@ -3,7 +3,7 @@
 use super::Replica;
 use super::campaign::Campaign;
 use super::config::Config;
-use super::disk::Disk;
+use super::disk::LogDisk;
 use super::log::Log;
 use super::messages::{Logged, Record};
 use super::mutants::Fault;
@@ -16,8 +16,8 @@ use super::rounds::Rounds;
 use super::traffic::Traffic;
 use super::waits::Watch;
 use crate::shared::decided::DecidedSet;
-use crate::shared::lives::Lives;
 use crate::shared::reads::ReadQueries;
+use crate::shared::rejoin::Voter;
 use quorate_core::{Lsn, MemberIndex, MemberSet, Now, Out, Past, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -69,8 +69,7 @@ impl Replica {
     fn empty(config: &Config, ap: Slot, done: DecidedSet, out: &Out<Self>) -> Replica {
         let n = config.members.len();
         let mut replica = Replica {
-            rejoin: None,
-            lives: Lives::default(),
+            voter: Voter::new(config.voter_seat()),
             view: 0,
             voted: None,
             sealed: Lsn(0),
@@ -81,7 +80,7 @@ impl Replica {
             log: Log::behind(ap, 0),
             pending: BTreeMap::new(),
             verified: ap,
-            disk: Disk::new(ap, out.persisted()),
+            disk: LogDisk::new(ap, out.persisted()),
             traffic: Traffic::new(n, ap),
             done,
             own: OwnSlots::new(ap),
@@ -114,7 +113,7 @@ impl Replica {
                 mute,
             } => {
                 self.own.mute = self.own.mute.max(mute);
-                self.restore_lives(lives, is_member);
+                self.voter.restore(lives, is_member);
             }
         }
     }

@@ -18,23 +18,23 @@ use super::Replica;
 use super::messages::{Message, Record};
 use super::role::Role;
 use crate::shared::lives::{Life, Lives};
-use crate::shared::rejoin::{Heard, Rejoin};
-use quorate_core::{Boot, Event, MemberIndex, MemberSet, Out, Slot};
+use crate::shared::rejoin::{Heard, RejoinAnswer, RejoinQuestion};
+use quorate_core::{Event, MemberIndex, MemberSet, Out, Slot};
 
 impl Replica {
     /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
     pub(super) fn is_voting(&self) -> bool {
-        self.rejoin.is_none()
+        self.voter.is_voting()
     }
 
     /// Begins a rejoin; its first record goes before its first message.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me)));
+        self.voter.begin_rejoin();
         self.write_lives(false, out);
     }
 
     fn write_lives(&mut self, is_member: bool, out: &mut Out<Self>) {
-        let (lives, mute) = (self.lives.clone(), self.own.mute);
+        let (lives, mute) = (self.voter.lives().clone(), self.own.mute);
         out.persist(Record::Lives {
             lives,
             is_member,
@@ -45,8 +45,7 @@ impl Replica {
 
     /// Asks those that have not answered.
     pub(super) fn say_rejoin(&self, to: MemberSet, out: &mut Out<Self>) {
-        let rejoin = self.rejoin.as_ref();
-        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to, self.config.boot)) {
+        if let Some(RejoinQuestion { life, to }) = self.voter.question(to) {
             let message = Message::Rejoin {
                 life,
                 next: self.ap(),
@@ -60,13 +59,7 @@ impl Replica {
     /// Asks again. Answers that speak of slots which did not come to be committed may speak of what was
     /// cut since, so all are asked anew.
     pub(super) fn say_rejoin_again(&mut self, out: &mut Out<Self>) {
-        let needed = self.config.thresholds.rejoin;
-        if let Some(rejoin) = &mut self.rejoin
-            && rejoin.is_known_by(needed)
-            && rejoin.written.is_none()
-        {
-            rejoin.restart();
-        }
+        self.voter.forget_full_answers();
         self.say_rejoin(self.config.others(), out);
     }
 
@@ -84,78 +77,55 @@ impl Replica {
         if next < self.ap() {
             out.inform(self.config.id(from), next);
         }
-        let mut lives = Lives::default();
-        lives.note(from, life);
-        if self.note_lives(&lives, out) {
+        let reborn = self.voter.note_life(from, life);
+        if self.forget_former_lives(reborn, out) {
             self.write_lives(true, out);
         }
-        let answer = Message::RejoinA {
-            boot: life.boot,
-            view: self.view,
-            end: self.log.end(),
-            lives: self.lives.clone(),
-        };
+        let answer = self.voter.answer(life.boot, self.view, self.log.end());
         // The log may not be durable yet, and what is said of its end may be true of nobody else.
-        out.send(self.peer(from), answer);
+        out.send(self.peer(from), Message::RejoinA(answer));
     }
 
     /// A member's answer.
     pub(super) fn on_rejoin_a(
         &mut self,
         from: MemberIndex,
-        (boot, lives): (Boot, &Lives),
-        (view, end): (u64, Slot),
+        answer: &RejoinAnswer<u64>,
         out: &mut Out<Self>,
     ) {
-        let (me, needed) = (self.config.me, self.config.thresholds.rejoin);
-        let Some(rejoin) = self.rejoin.as_mut().filter(|_| boot == self.config.boot) else {
-            return;
-        };
-        let said = (view, end);
-        match rejoin.hear((from, needed), (boot, lives.of(me)), said) {
-            Heard::Nothing => return,
-            Heard::Taken => return self.say_rejoin(self.config.others(), out),
-            Heard::Noted => {}
+        match self.voter.hear(from, answer) {
+            Heard::Nothing => {}
+            Heard::Taken => self.say_rejoin(self.config.others(), out),
+            Heard::Noted => {
+                let reborn = self.voter.note_lives(&answer.lives);
+                self.forget_former_lives(reborn, out);
+            }
         }
-        self.note_lives(lives, out);
     }
 
     /// Moves the rejoin on as far as it goes.
     pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
-        let (needed, ap) = (self.config.thresholds.rejoin, self.ap());
-        let Some(rejoin) = &mut self.rejoin else {
-            return;
-        };
-        if rejoin.is_due(needed, ap) {
-            let floor = rejoin.floor;
-            let life = rejoin.life(self.config.boot);
-            self.lives.note(self.config.me, life);
-            self.own.mute_through(floor.max(self.view));
+        if let Some(floor) = self.voter.begin_life(self.ap()) {
             let view = floor.max(self.view);
+            self.own.mute_through(view);
             // The vote of that view may have been given away.
             let voted = Some(self.config.me);
             out.persist(Record::View { view, voted });
             self.write_lives(true, out);
-            if let Some(rejoin) = &mut self.rejoin {
-                rejoin.written = Some(out.persisted());
-            }
+            self.voter.life_written(out.persisted());
         }
-        let durable = self.disk.durable();
-        if let Some(rejoin) = self.rejoin.take_if(|rejoin| rejoin.is_over(durable)) {
+        if let Some(floor) = self.voter.end_rejoin(self.disk.durable()) {
             out.emit(Event::Branch("rejoined"));
-            self.rejoined(rejoin.floor, out);
+            self.rejoined(floor, out);
         }
     }
 
-    /// Notes later lives of members, and takes back what their former ones said.
-    fn note_lives(&mut self, lives: &Lives, out: &mut Out<Self>) -> bool {
-        let reborn = self.lives.merge(lives, self.config.members.len());
+    /// Takes back what the former lives of these members said. Says whether there are any.
+    fn forget_former_lives(&mut self, reborn: MemberSet, out: &mut Out<Self>) -> bool {
         if reborn.is_empty() {
             return false;
         }
-        if reborn.contains(self.config.me) && self.is_voting() {
-            // A life of this replica that died early had a higher number: what this one says is
-            // not counted where that is known.
+        if self.voter.is_outnumbered(reborn) {
             out.emit(Event::Branch("life outnumbered"));
             self.role = Role::Follower;
             self.begin_rejoin(out);
@@ -177,13 +147,8 @@ impl Replica {
         lives: &Lives,
         out: &mut Out<Self>,
     ) -> bool {
-        self.note_lives(lives, out);
-        lives.of(from).number >= self.lives.of(from).number
-    }
-
-    /// Takes up the lives known before a restart, and a rejoin that it interrupted.
-    pub(super) fn restore_lives(&mut self, lives: Lives, is_member: bool) {
-        self.lives = lives;
-        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me)));
+        let reborn = self.voter.note_lives(lives);
+        self.forget_former_lives(reborn, out);
+        self.voter.is_present(from, lives)
     }
 }

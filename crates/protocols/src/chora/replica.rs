@@ -3,7 +3,7 @@
 use super::campaign::Campaign;
 use super::config::{Config, INITS_MAX};
 use super::describe;
-use super::disk::Disk;
+use super::disk::LogDisk;
 use super::log::Log;
 use super::messages::{Logged, Message, Record, Timer};
 use super::offers::Clients;
@@ -16,10 +16,9 @@ use super::rounds::Rounds;
 use super::traffic::Traffic;
 use super::waits::Watch;
 use crate::shared::decided::DecidedSet;
-use crate::shared::lives::Lives;
 use crate::shared::peers::each_peer;
 use crate::shared::reads::ReadQueries;
-use crate::shared::rejoin::Rejoin;
+use crate::shared::rejoin::Voter;
 use quorate_core::{
     Decoder, Entry, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past,
     Peers, ReplicaId, Slot, Wire, WireError,
@@ -32,10 +31,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Replica {
     pub(super) config: Arc<Config>,
-    /// What a replica that lost its promises does before it may make new ones.
-    pub(super) rejoin: Option<Rejoin<u64>>,
-    /// The lives of all members, as far as known.
-    pub(super) lives: Lives,
+    /// Whether this replica may make promises, and the lives of all members.
+    pub(super) voter: Voter<u64>,
     /// The view this replica is in.
     pub(super) view: u64,
     /// The member that has this replica's vote in the view.
@@ -57,7 +54,7 @@ pub struct Replica {
     /// `last_ack`: the first slot not verified.
     pub(super) verified: Slot,
     /// What of the log is durable.
-    pub(super) disk: Disk,
+    pub(super) disk: LogDisk,
     /// What was said and heard in this view.
     pub(super) traffic: Traffic,
     /// The entries committed.
@@ -133,7 +130,7 @@ impl Machine for Replica {
 
 impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
-        (&self.rejoin, &self.lives, self.view, self.voted).hash(to);
+        (&self.voter, self.view, self.voted).hash(to);
         (self.disk.is_durable(self.sealed), self.role, &self.init).hash(to);
         (self.start, self.informant, &self.log, &self.pending).hash(to);
         (self.verified, &self.disk, &self.traffic).hash(to);
@@ -204,12 +201,7 @@ impl Replica {
                 self.on_read_a(from, (boot, number), end, out);
             }
             Message::Rejoin { life, next } => self.on_rejoin(from, life, next, out),
-            Message::RejoinA {
-                boot,
-                view,
-                end,
-                lives,
-            } => self.on_rejoin_a(from, (boot, &lives), (view, end), out),
+            Message::RejoinA(answer) => self.on_rejoin_a(from, &answer, out),
         }
     }
 

@@ -228,7 +228,7 @@ impl Replica {
             self.sealed = out.persisted();
         }
         if self.voted == Some(from) {
-            let lives = self.lives.clone();
+            let lives = self.voter.lives().clone();
             self.say(self.peer(from), Message::Vote { view, lives }, out);
         } else if !is_long {
             out.emit(Event::Branch("candidate behind"));

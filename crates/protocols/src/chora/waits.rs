@@ -34,8 +34,6 @@ pub(super) struct Armed {
     pub(super) is_urgent: bool,
     /// The timer for other proposers runs.
     pub(super) plan: bool,
-    /// The patience timer runs.
-    pub(super) patience: bool,
 }
 
 /// The timers that run, and what moved since they were armed.
@@ -73,7 +71,7 @@ impl Replica {
             || is_beginning
             || self.campaign.is_wanted
             || self.is_mute_proposer()
-            || self.rejoin.is_some()
+            || !self.is_voting()
             || !self.queue.is_empty()
             || self.ap() < self.known_end()
             || self.role != Role::Follower && self.role != Role::Initiator

@@ -40,7 +40,7 @@ impl Replica {
         if self.leads() {
             out.retract(self.ap);
             self.lead = Lead::new(&self.config, self.end());
-            self.disk.unflushed.clear();
+            self.disk.forget_log();
         }
         self.watch.in_vain += 1;
         self.views_told.fill(Repeat::default());
@@ -290,7 +290,7 @@ impl Replica {
         self.following.sums_told = None;
         self.is_unvouched = false;
         self.lead = Lead::new(&self.config, self.ap);
-        self.disk.unflushed.clear();
+        self.disk.forget_log();
         self.views_told.fill(Repeat::default());
         self.status = Status::Normal;
         self.lnv = self.view;

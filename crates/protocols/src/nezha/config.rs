@@ -3,6 +3,7 @@
 use super::digest::Footprint;
 use super::mutants::Fault;
 use super::prf::Prf;
+use crate::shared::admission::QueueLimits;
 use crate::shared::faults::Faults;
 use crate::shared::params::Params;
 use quorate_core::{
@@ -81,10 +82,8 @@ pub struct Config {
     pub window: usize,
     /// Own requests under way, at most (`outstanding`, and this member's share of the window).
     pub outstanding: usize,
-    /// Commands waiting for an entry, at most (`queue`).
-    pub queue_commands_max: usize,
-    /// Bytes waiting for an entry, about at most.
-    pub queue_bytes_max: usize,
+    /// What may wait for an entry.
+    pub queue: QueueLimits,
     /// How long a command waits for an entry before it is refused (`patience_ms`).
     pub patience_ns: u64,
     /// Commands in an entry, at most (`batch_commands`).
@@ -177,8 +176,7 @@ impl Config {
             window,
             // What does not fit into the log waits at its gateway, where more and more share an entry.
             outstanding: outstanding.min((window / epoch.n()).max(1)),
-            queue_commands_max: params.number("queue", 16_384, 1..=1 << 24)?,
-            queue_bytes_max: 256 << 20,
+            queue: QueueLimits::of(&params)?,
             patience_ns: params.number("patience_ms", 5000, 1..=86_400_000)? as u64 * MILLIS,
             batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,
             batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,

@@ -1,64 +1,71 @@
 //! What waits for the disk.
 
 use super::messages::Message;
+use crate::shared::disk::{Disk, UntilDurable};
 use quorate_core::{Lsn, Slot, Wire};
-use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
 /// What waits for records of a replica to be durable.
 #[derive(Clone, Debug)]
-pub(super) struct Disk {
-    /// Positions of the leader's own log: the record, and the first slot behind it.
-    pub(super) unflushed: VecDeque<(Lsn, Slot)>,
-    /// What was said to the gateway inside this replica.
-    pub(super) to_own_gateway: VecDeque<(Lsn, Message)>,
-    /// The last record known to be durable.
-    pub(super) durable: Lsn,
+pub(super) struct ReplicaDisk {
+    /// Ends of the leader's own log: of each record the first slot behind it.
+    log_ends: Disk<Slot>,
+    /// Messages to the gateway inside this replica.
+    to_own_gateway: UntilDurable<Message>,
 }
 
-impl Hash for Disk {
+impl Hash for ReplicaDisk {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        for (lsn, slot) in &self.unflushed {
-            (lsn.0.saturating_sub(self.durable.0), slot).hash(to);
-        }
-        for (lsn, message) in &self.to_own_gateway {
-            let waits = lsn.0.saturating_sub(self.durable.0);
-            (waits, message.to_bytes()).hash(to);
+        self.log_ends.hash(to);
+        for (distance, message) in self.to_own_gateway.distances(self.durable()) {
+            (distance, message.to_bytes()).hash(to);
         }
     }
 }
 
-impl Disk {
+impl ReplicaDisk {
     /// Nothing waits; every record up to `durable` is durable.
-    pub(super) fn new(durable: Lsn) -> Disk {
-        Disk {
-            unflushed: VecDeque::new(),
-            to_own_gateway: VecDeque::new(),
-            durable,
+    pub(super) fn new(durable: Lsn) -> ReplicaDisk {
+        ReplicaDisk {
+            log_ends: Disk::at_start(durable),
+            to_own_gateway: UntilDurable::default(),
         }
+    }
+
+    /// The last record known to be durable.
+    pub(super) fn durable(&self) -> Lsn {
+        self.log_ends.durable()
     }
 
     /// Whether a record survives a crash.
     pub(super) fn is_durable(&self, lsn: Lsn) -> bool {
-        lsn <= self.durable
+        self.log_ends.is_durable(lsn)
+    }
+
+    /// The leader's log is written up to a slot with this record.
+    pub(super) fn append(&mut self, lsn: Lsn, end: Slot) {
+        self.log_ends.push(lsn, end);
+    }
+
+    /// The replica leads no more: how far its log is durable does not count.
+    pub(super) fn forget_log(&mut self) {
+        self.log_ends.clear();
     }
 
     /// Every record up to `lsn` survives a crash. Gives the ends of the leader's log that do, in order.
     pub(super) fn flushed(&mut self, lsn: Lsn) -> impl Iterator<Item = Slot> {
-        self.durable = self.durable.max(lsn);
-        let durable = self.durable;
-        let unflushed = &mut self.unflushed;
-        std::iter::from_fn(move || {
-            let (_, end) = unflushed.pop_front_if(|(written, _)| *written <= durable)?;
-            Some(end)
-        })
+        self.log_ends.confirm(lsn);
+        std::iter::from_fn(|| self.log_ends.pop_durable())
     }
 
-    /// The next thing that the own gateway may hear by now.
+    /// The gateway inside this replica may hear a message once a record is durable.
+    pub(super) fn tell_own_gateway(&mut self, lsn: Lsn, message: Message) {
+        self.to_own_gateway.push(lsn, message);
+    }
+
+    /// The next message that the gateway inside this replica may hear by now.
     pub(super) fn pop_for_own_gateway(&mut self) -> Option<Message> {
-        let durable = self.durable;
-        let is_durable = |(lsn, _): &mut (Lsn, Message)| *lsn <= durable;
-        let (_, message) = self.to_own_gateway.pop_front_if(is_durable)?;
-        Some(message)
+        let durable = self.durable();
+        self.to_own_gateway.pop(durable)
     }
 }

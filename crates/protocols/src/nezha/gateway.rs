@@ -11,8 +11,8 @@ use crate::shared::backlog::{Backlog, refuse_withdrawn};
 use bytes::Bytes;
 use quorate_core::pace::{ACK_NS_MAX, Pace};
 use quorate_core::{
-    Command, ENTRY_BYTES_MAX, EntryId, Event, Machine, MemberIndex, Now, Out, Outcome as Fate,
-    Refusal, ReplicaId, RequestId, Slot,
+    Command, EntryId, Event, Machine, MemberIndex, Now, Out, Outcome as Fate, Refusal, ReplicaId,
+    RequestId, Slot,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -229,27 +229,8 @@ impl Gateway {
 
     /// How many more commands may wait, where `others` wait elsewhere.
     pub(super) fn room(&self, config: &Config, others: usize) -> usize {
-        if self.backlog.bytes() >= config.queue_bytes_max {
-            return 0;
-        }
         let waiting = self.backlog.len() + others;
-        config.queue_commands_max.saturating_sub(waiting)
-    }
-
-    /// Why a command cannot wait here, if it cannot.
-    pub(super) fn refusal(
-        &self,
-        config: &Config,
-        command: &Command,
-        others: usize,
-    ) -> Option<Refusal> {
-        if command.encoded_len_max() > ENTRY_BYTES_MAX {
-            Some(Refusal::TooLarge)
-        } else if self.room(config, others) == 0 {
-            Some(Refusal::Overloaded)
-        } else {
-            None
-        }
+        config.queue.room(waiting, self.backlog.bytes())
     }
 
     /// A command waits for an entry.

@@ -119,7 +119,7 @@ impl Replica {
         let item = self.item(body, deadline);
         let slot = self.end();
         let lsn = self.write_item(slot, &item, out);
-        self.disk.unflushed.push_back((lsn, slot.next()));
+        self.disk.append(lsn, slot.next());
         self.push(item.clone());
         let digest = match &self.log.sums {
             Some(sums) => self.digest(sums, &item.body),
@@ -300,7 +300,7 @@ impl Replica {
     }
 
     fn send_log(&self, to: Peers, log_mod: LogMod, out: &mut Out<Self>) {
-        let is_early = self.disk.durable >= self.lead.sealed
+        let is_early = self.disk.is_durable(self.lead.sealed)
             || self.config.faults.is(Fault::LeadBeforeDurable);
         match is_early {
             true => out.send_early(to, Message::LogMod(log_mod)),

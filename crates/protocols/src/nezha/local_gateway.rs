@@ -5,13 +5,13 @@ use super::Replica;
 use super::gateway::{Dispatch, Pending};
 use super::messages::{Body, Message};
 use super::replica::Status;
+use crate::shared::admission::refusal;
 use quorate_core::{Base, Class, Command, EntryId, MemberIndex, Out, Outcome as Fate, Peers, Slot};
 
 impl Replica {
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
         for command in commands {
-            let others = self.reads.count();
-            match self.gateway.refusal(&self.config, &command, others) {
+            match refusal(&command, self.queue_room()) {
                 Some(refusal) => out.reply(command.id, Fate::Refused(refusal)),
                 None if command.class == Class::Read => self.reads.queries.wait(command.id),
                 None => self.gateway.wait(command, self.now),

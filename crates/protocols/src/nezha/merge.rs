@@ -78,7 +78,7 @@ impl Replica {
         self.lead.said = end;
         self.lead.said_cp = self.cp;
         self.lead.sealed = out.persisted();
-        self.disk.unflushed.push_back((out.persisted(), end));
+        self.disk.append(out.persisted(), end);
         if self.config.n() > 1 {
             let start = self.start_view(0);
             out.send(Peers::All, Message::StartView(start));

@@ -16,6 +16,7 @@
 use super::config::Config;
 use super::gateway::{BACKOFF_MAX, Dispatch, Gateway};
 use super::messages::{Message, Record, Timer};
+use crate::shared::admission::refusal;
 use crate::shared::decided::DecidedSet;
 use quorate_core::{
     Class, Command, Decoder, Due, EntryId, Event, Input, Introspect, Machine, Now, Out, Outcome,
@@ -108,12 +109,12 @@ impl Introspect for RemoteGateway {
 impl RemoteGateway {
     fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
         for command in commands {
-            let refusal = match command.class {
+            let refused = match command.class {
                 // What is read is at replicas.
                 Class::Read => Some(Refusal::NotServing),
-                _ => self.gateway.refusal(&self.config, &command, 0),
+                _ => refusal(&command, self.gateway.room(&self.config, 0)),
             };
-            match refusal {
+            match refused {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
                 None => self.gateway.wait(command, self.now),
             }

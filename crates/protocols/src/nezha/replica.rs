@@ -4,7 +4,7 @@ use super::bodies::Bodies;
 use super::change::Change;
 use super::config::Config;
 use super::describe;
-use super::disk::Disk;
+use super::disk::ReplicaDisk;
 use super::early::Early;
 use super::follower::Following;
 use super::gateway::Gateway;
@@ -87,7 +87,7 @@ pub struct Replica {
     /// How long requests take from each gateway.
     pub(super) delays: RequestDelays,
     /// What waits for the disk.
-    pub(super) disk: Disk,
+    pub(super) disk: ReplicaDisk,
     /// Members whose link is down.
     pub(super) down: MemberSet,
     /// The timers that run, and what moved since they were armed.
@@ -128,7 +128,7 @@ impl Replica {
             gateway: Gateway::local(config),
             reads: Reads::default(),
             delays: RequestDelays::new(n),
-            disk: Disk::new(out.persisted()),
+            disk: ReplicaDisk::new(out.persisted()),
             down: MemberSet::EMPTY,
             watch: Watch::default(),
             views_told: vec![Repeat::default(); n],
@@ -194,7 +194,7 @@ impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (self.status, self.view, self.lnv, &self.cv).hash(to);
         (self.ap, self.cp, self.is_unvouched).hash(to);
-        self.joined.0.saturating_sub(self.disk.durable.0).hash(to);
+        self.joined.0.saturating_sub(self.disk.durable().0).hash(to);
         self.done.to_bytes().hash(to);
         (&self.log, &self.unsynced, &self.early, &self.bodies).hash(to);
         (&self.written, self.down, &self.lead).hash(to);
@@ -244,9 +244,7 @@ impl Replica {
     /// Says something to a member, once everything so far is durable; to the own gateway, too.
     pub(super) fn say(&mut self, to: MemberIndex, message: Message, out: &mut Out<Self>) {
         if to == self.config.me {
-            self.disk
-                .to_own_gateway
-                .push_back((out.persisted(), message));
+            self.disk.tell_own_gateway(out.persisted(), message);
         } else {
             out.send(self.peer(to), message);
         }

@@ -133,7 +133,7 @@ impl Machine for Replica {
     }
 
     fn room(&self) -> usize {
-        if self.backlog.bytes() >= self.config.mvc.queue_bytes_max {
+        if self.backlog.bytes() >= self.config.mvc.queue.bytes_max {
             return 0;
         }
         self.mvc.room().saturating_sub(self.backlog.len())

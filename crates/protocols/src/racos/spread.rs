@@ -4,12 +4,13 @@ use super::Replica;
 use super::config::Config;
 use super::messages::{Manifest, Message, SegAck, Spread, Timer};
 use super::mutants::Fault;
+use crate::shared::admission::refusal;
 use crate::shared::lives::Lives;
 use crate::shared::under_way::UnderWay;
 use quorate_core::pace;
 use quorate_core::{
-    Class, Command, Due, ENTRY_BYTES_MAX, EntryId, Event, Input, Lsn, MemberIndex, MemberSet, Now,
-    Out, Outcome, Peers, Refusal, ReplicaId,
+    Class, Command, Due, EntryId, Event, Input, Lsn, MemberIndex, MemberSet, Now, Out, Outcome,
+    Peers, Refusal, ReplicaId,
 };
 use std::hash::{Hash, Hasher};
 
@@ -67,16 +68,11 @@ impl Replica {
         let is_long = |command: &Command| command.bulk_len() > 0 && command.class != Class::Read;
         let (long, short): (Vec<_>, Vec<_>) = commands.into_iter().partition(is_long);
         for command in long {
-            let refusal = if !self.is_voting() {
-                Some(Refusal::NotServing)
-            } else if command.encoded_len_max() > ENTRY_BYTES_MAX {
-                Some(Refusal::TooLarge)
-            } else if quorate_core::Machine::room(self) == 0 {
-                Some(Refusal::Overloaded)
-            } else {
-                None
+            let refused = match self.is_voting() {
+                true => refusal(&command, quorate_core::Machine::room(self)),
+                false => Some(Refusal::NotServing),
             };
-            match refusal {
+            match refused {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
                 None => self.backlog.push(command),
             }

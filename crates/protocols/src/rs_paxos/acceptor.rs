@@ -94,7 +94,7 @@ impl Replica {
             from,
             until,
             votes,
-            lives: self.lives.clone(),
+            lives: self.voter.lives().clone(),
         };
         out.send(self.peer(to), Message::Promise(part));
     }
@@ -165,7 +165,7 @@ impl Replica {
             self.parked.forget(id);
         }
         if self.is_voting() {
-            let lives = self.lives.clone();
+            let lives = self.voter.lives().clone();
             let message = Message::Accepted {
                 ballot,
                 slot,

@@ -3,8 +3,10 @@
 use super::coding::{self, Coding};
 use super::mutants::Fault;
 use super::quorum::Quorums;
+use crate::shared::admission::QueueLimits;
 use crate::shared::faults::Faults;
 use crate::shared::params::Params;
+use crate::shared::rejoin::VoterSeat;
 use quorate_core::{
     Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot,
 };
@@ -73,10 +75,8 @@ pub struct Config {
     pub slots_max: usize,
     /// Own entries under way at once (`outstanding`).
     pub outstanding: usize,
-    /// Commands waiting for an entry, at most (`queue`).
-    pub queue_commands_max: usize,
-    /// Bytes waiting for an entry, about at most.
-    pub queue_bytes_max: usize,
+    /// What may wait for an entry.
+    pub queue: QueueLimits,
     /// Commands in an entry, at most (`batch_commands`).
     pub batch_commands_max: usize,
     /// Bytes in an entry, at most unless one command is larger (`batch_bytes`).
@@ -154,8 +154,7 @@ impl Config {
             window,
             slots_max: SLOTS_PER_WINDOW * window,
             outstanding: params.number("outstanding", 2, 1..=1024)?,
-            queue_commands_max: params.number("queue", 16_384, 1..=1 << 24)?,
-            queue_bytes_max: 256 << 20,
+            queue: QueueLimits::of(params)?,
             batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,
             batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
             spread_bytes_max: params.number("spread_bytes", 4 << 20, 1..=ENTRY_BYTES_MAX)?,
@@ -185,6 +184,16 @@ impl Config {
     pub(super) fn member(&self, id: ReplicaId) -> Option<MemberIndex> {
         let position = self.members.iter().position(|member| *member == id);
         position.map(MemberIndex::new)
+    }
+
+    /// What decides whether this replica may make promises.
+    pub(super) fn voter_seat(&self) -> VoterSeat {
+        VoterSeat {
+            me: self.me,
+            boot: self.boot,
+            members: self.members.len(),
+            notes_needed: self.thresholds.rejoin,
+        }
     }
 
     /// This replica's number.

@@ -6,8 +6,7 @@ use super::ballot::Ballot;
 use super::leadership::Trust;
 use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
 use super::role::{Instance, Role};
-use crate::shared::lives::Lives;
-use quorate_core::{Entry, EntryId, Epoch, MemberSet, Slot};
+use quorate_core::{Entry, EntryId, Slot};
 use std::fmt::Write;
 
 /// A message on one line.
@@ -42,7 +41,10 @@ pub(crate) fn message(message: &Message) -> String {
             } else {
                 format!(" X{code}")
             };
-            format!("accepted {slot:?} {ballot:?}{code}{}", later(lives))
+            format!(
+                "accepted {slot:?} {ballot:?}{code}{}",
+                lives.describe_later()
+            )
         }
         Message::Spread {
             entry,
@@ -96,14 +98,11 @@ pub(crate) fn message(message: &Message) -> String {
             format!("to query {number}: promised {promised:?}{mark}{leased}{granted}")
         }
         Message::Rejoin { life, next } => format!("rejoin in life {} from {next:?}", life.number),
-        Message::RejoinA {
-            promised,
-            end,
-            lives,
-            ..
-        } => format!(
-            "to rejoin: promised {promised:?}, end {end:?}{}",
-            later(lives)
+        Message::RejoinA(answer) => format!(
+            "to rejoin: promised {:?}, end {:?}{}",
+            answer.floor,
+            answer.end,
+            answer.lives.describe_later()
         ),
     }
 }
@@ -123,8 +122,8 @@ fn promise(part: &Promise) -> String {
         }
     }
     match part.until {
-        Some(until) => format!("{said}, more from {until:?}{}", later(&part.lives)),
-        None => format!("{said}{}", later(&part.lives)),
+        Some(until) => format!("{said}, more from {until:?}{}", part.lives.describe_later()),
+        None => format!("{said}{}", part.lives.describe_later()),
     }
 }
 
@@ -146,7 +145,7 @@ pub(crate) fn record(record: &Record) -> String {
         Record::Again { slot, ballot } => format!("accept {slot:?} {ballot:?} again"),
         Record::Lives { lives, is_member } => {
             let member = if *is_member { "" } else { ", not a member yet" };
-            format!("lives{}{member}", later(lives))
+            format!("lives{}{member}", lives.describe_later())
         }
     }
 }
@@ -218,17 +217,6 @@ fn chosen(Claim { since, upto }: Claim) -> String {
         return String::new();
     }
     format!(", chosen {since:?}..{upto:?}")
-}
-
-/// The lives that are not the first.
-fn later(lives: &Lives) -> String {
-    let members = MemberSet::first(Epoch::MEMBERS_MAX).iter();
-    let lives = members.map(|member| (member, lives.of(member).number));
-    let later = lives.filter(|(_, number)| *number > 0);
-    later.fold(String::new(), |mut said, (member, number)| {
-        let _ = write!(said, ", {member} in life {number}");
-        said
-    })
 }
 
 fn entry(value: &Option<Entry>) -> String {

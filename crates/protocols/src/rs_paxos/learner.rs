@@ -111,6 +111,7 @@ impl Replica {
                 self.parked.forget(id);
             }
             self.progress.moved();
+            self.patience.note_served();
         }
         if let Role::Leader(leader) = &mut self.role {
             // What a former leader told of meanwhile is not proposed again, and not claimed.
@@ -173,6 +174,7 @@ impl Replica {
         self.drop_done_offers();
         let done = &self.done;
         self.progress.moved();
+        self.patience.note_served();
         if let Role::Leader(leader) = &mut self.role {
             out.emit(Event::Branch("leader overtaken"));
             leader.since = next;

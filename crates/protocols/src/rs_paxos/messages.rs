@@ -3,6 +3,7 @@
 use super::ballot::Ballot;
 use super::fragments::Fragments;
 use crate::shared::lives::{Life, Lives};
+use crate::shared::rejoin::RejoinAnswer;
 use quorate_core::{Attachment, Boot, Carry, Entry, EntryId, Slot};
 
 /// What replicas say to each other.
@@ -133,17 +134,9 @@ pub enum Message {
         /// The sender's first slot not delivered.
         next: Slot,
     },
-    /// How far the sender has gone, for a member that begins a life.
-    RejoinA {
-        /// The asker's start of the process.
-        boot: Boot,
-        /// The highest ballot the sender has promised.
-        promised: Ballot,
-        /// The first slot behind all that the sender knows anything of.
-        end: Slot,
-        /// The lives the sender knows of, the asker's too.
-        lives: Lives,
-    },
+    /// How far the sender has gone, for a member that begins a life: the floor is the highest ballot that it
+    /// has promised.
+    RejoinA(RejoinAnswer<Ballot>),
 }
 
 /// The leader that a member follows, for reads.

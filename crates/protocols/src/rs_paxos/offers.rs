@@ -2,12 +2,13 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
+use crate::shared::admission::refusal;
 use crate::shared::backlog::refuse_withdrawn;
 use crate::shared::under_way::{Line, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{
-    Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, MemberIndex, MemberSet, Now, Out,
-    Outcome, Refusal, RequestId,
+    Class, Command, Due, Entry, EntryId, MemberIndex, MemberSet, Now, Out, Outcome, Refusal,
+    RequestId,
 };
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -36,14 +37,7 @@ impl Replica {
     /// Takes what waits, or refuses it.
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
         for command in commands {
-            let refusal = if command.encoded_len_max() > ENTRY_BYTES_MAX {
-                Some(Refusal::TooLarge)
-            } else if self.queue_room() == 0 {
-                Some(Refusal::Overloaded)
-            } else {
-                None
-            };
-            match refusal {
+            match refusal(&command, self.queue_room()) {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
                 None if command.class == Class::Read => self.reads.wait(command.id),
                 None if command.bulk_len() >= self.config.spread_min => self.large.push(command),
@@ -62,11 +56,9 @@ impl Replica {
 
     /// How many more commands may wait.
     pub(super) fn queue_room(&self) -> usize {
-        if self.backlog.bytes() + self.large.bytes() >= self.config.queue_bytes_max {
-            return 0;
-        }
         let waiting = self.backlog.len() + self.large.len() + self.reads.count();
-        self.config.queue_commands_max.saturating_sub(waiting)
+        let bytes = self.backlog.bytes() + self.large.bytes();
+        self.config.queue.room(waiting, bytes)
     }
 
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is
@@ -212,7 +204,7 @@ impl Replica {
     /// Whether something here waits for a leader's work.
     pub(super) fn is_waiting(&self) -> bool {
         self.has_requests()
-            || self.rejoin.is_some()
+            || !self.is_voting()
             || self.slots.iter().any(|slot| slot.accepted.is_some())
     }
 
@@ -226,8 +218,7 @@ impl Replica {
     /// executed. The others stay under way, and nothing takes their place: they may be decided whenever a
     /// quorum is back, and would be ever more.
     pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
-        self.armed.patience = false;
-        if std::mem::take(&mut self.progress.is_serving_requests) {
+        if !self.patience.is_over() {
             return;
         }
         for command in self.backlog.drain().chain(self.large.drain()) {
@@ -238,9 +229,7 @@ impl Replica {
 
     /// Has the patience timer run while clients wait.
     pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
-        if self.has_requests() && !self.armed.patience {
-            self.armed.patience = true;
-            self.progress.is_serving_requests = false;
+        if self.has_requests() && self.patience.begin() {
             out.arm(Timer::Patience, Due::After(self.config.patience_ns));
         }
     }

@@ -41,7 +41,9 @@ impl Replica {
         }
         if let Some(mark) = self.leased_mark() {
             let reads = self.reads.take_waiting();
-            self.progress.is_serving_requests |= !reads.is_empty();
+            if !reads.is_empty() {
+                self.patience.note_served();
+            }
             answer(reads, mark, out);
         }
         let is_wanted = |replica: &Self| replica.reads.waiting() > 0 || replica.wants_lease();
@@ -187,7 +189,9 @@ impl Replica {
         if let Some(query) = self.reads.take_if(is_over)
             && let Some((_, mark)) = query.answers.mark
         {
-            self.progress.is_serving_requests |= !query.reads.is_empty();
+            if !query.reads.is_empty() {
+                self.patience.note_served();
+            }
             answer(query.reads, mark, out);
         }
     }

@@ -15,8 +15,8 @@ use super::role::{Armed, Proposal, Role};
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
-use crate::shared::lives::Lives;
 use crate::shared::reads::ReadQueries;
+use crate::shared::rejoin::Voter;
 use crate::shared::under_way::Line;
 use quorate_core::{Entry, Now, Out, Past, Slot};
 use std::collections::VecDeque;
@@ -54,8 +54,7 @@ impl Replica {
 
     fn empty(config: &Config, now: Now, ap: Slot, done: DecidedSet, out: &Out<Self>) -> Replica {
         Replica {
-            rejoin: None,
-            lives: Lives::default(),
+            voter: Voter::new(config.voter_seat()),
             promised: Default::default(),
             ap,
             done,
@@ -78,6 +77,7 @@ impl Replica {
             pace: Default::default(),
             forward_pace: Default::default(),
             disk: Disk::at_start(out.persisted()),
+            patience: Default::default(),
             armed: Armed::default(),
             progress: Progress::default(),
             config: Arc::new(config.clone()),
@@ -110,7 +110,7 @@ impl Replica {
                     proposal.ballot = ballot;
                 }
             }
-            Record::Lives { lives, is_member } => self.restore_lives(lives, is_member),
+            Record::Lives { lives, is_member } => self.voter.restore(lives, is_member),
         }
     }
 

@@ -11,7 +11,7 @@
 //! *Promises.* Let `P` be `QR` promises of `b` that a candidate counts, `R`'s among them.
 //! `(QR - 1) + J > N - 1`, so some other member `m` is in `P` and has answered `R'`. If `m`
 //! promised `b` before it answered, the floor is `b` or higher. If after, its promise names `R'`,
-//! and the candidate does not count `R`'s ([`super::lives`]).
+//! and the candidate does not count `R`'s ([`crate::shared::lives`]).
 //!
 //! *Accepts.* Let `W` be `QW` accepts that choose a value in `s`, `R`'s among them.
 //! `(QW - 1) + J > N - 1`, so some other member `m` is in `W` and has answered `R'`. If it had
@@ -32,30 +32,29 @@ use super::ballot::Ballot;
 use super::messages::{Message, Record};
 use super::role::{Gathered, Role};
 use crate::shared::lives::{Life, Lives};
-use crate::shared::rejoin::{Heard, Rejoin};
-use quorate_core::{Boot, Event, MemberIndex, MemberSet, Out, Slot};
+use crate::shared::rejoin::{Heard, RejoinAnswer, RejoinQuestion};
+use quorate_core::{Event, MemberIndex, MemberSet, Out, Slot};
 
 impl Replica {
     /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
     pub(super) fn is_voting(&self) -> bool {
-        self.rejoin.is_none()
+        self.voter.is_voting()
     }
 
     /// Begins a rejoin; its first record goes before its first message.
     pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        self.rejoin = Some(Rejoin::after(self.lives.of(self.config.me)));
+        self.voter.begin_rejoin();
         self.write_lives(false, out);
     }
 
     fn write_lives(&self, is_member: bool, out: &mut Out<Self>) {
-        let lives = self.lives.clone();
+        let lives = self.voter.lives().clone();
         out.persist(Record::Lives { lives, is_member });
     }
 
     /// Asks those that have not answered.
     pub(super) fn say_rejoin(&self, to: MemberSet, out: &mut Out<Self>) {
-        let rejoin = self.rejoin.as_ref();
-        if let Some((life, to)) = rejoin.and_then(|rejoin| rejoin.asks(to, self.config.boot)) {
+        if let Some(RejoinQuestion { life, to }) = self.voter.question(to) {
             let message = Message::Rejoin {
                 life,
                 next: self.ap,
@@ -80,21 +79,15 @@ impl Replica {
         if next < self.ap {
             out.inform(self.config.members[from], next);
         }
-        let mut lives = Lives::default();
-        lives.note(from, life);
-        if self.note_lives(&lives, out) {
+        let reborn = self.voter.note_life(from, life);
+        if self.forget_former_lives(reborn, out) {
             self.write_lives(true, out);
             if self.leadership.leader == Some(from) {
                 self.leadership.give_up();
             }
         }
-        let answer = Message::RejoinA {
-            boot: life.boot,
-            promised: self.promised,
-            end: self.end(),
-            lives: self.lives.clone(),
-        };
-        out.send(self.peer(from), answer);
+        let answer = self.voter.answer(life.boot, self.promised, self.end());
+        out.send(self.peer(from), Message::RejoinA(answer));
     }
 
     /// The first slot behind all that this replica knows anything of.
@@ -110,62 +103,42 @@ impl Replica {
     pub(super) fn on_rejoin_a(
         &mut self,
         from: MemberIndex,
-        boot: Boot,
-        lives: &Lives,
-        promised: Ballot,
-        end: Slot,
+        answer: &RejoinAnswer<Ballot>,
         out: &mut Out<Self>,
     ) {
-        let (me, needed) = (self.config.me, self.config.thresholds.rejoin);
-        let Some(rejoin) = self.rejoin.as_mut().filter(|_| boot == self.config.boot) else {
-            return;
-        };
-        let said = (promised, end);
-        match rejoin.hear((from, needed), (boot, lives.of(me)), said) {
-            Heard::Nothing => return,
-            Heard::Taken => return self.say_rejoin(self.config.others(), out),
-            Heard::Noted => {}
+        match self.voter.hear(from, answer) {
+            Heard::Nothing => {}
+            Heard::Taken => self.say_rejoin(self.config.others(), out),
+            Heard::Noted => {
+                let reborn = self.voter.note_lives(&answer.lives);
+                self.forget_former_lives(reborn, out);
+            }
         }
-        self.note_lives(lives, out);
     }
 
     /// Moves the rejoin on as far as it goes.
     pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
-        let needed = self.config.thresholds.rejoin;
-        let Some(rejoin) = &mut self.rejoin else {
-            return;
-        };
-        if rejoin.is_due(needed, self.ap) {
-            let life = rejoin.life(self.config.boot);
-            self.promised = self.promised.max(rejoin.floor);
+        if let Some(floor) = self.voter.begin_life(self.ap) {
+            self.promised = self.promised.max(floor);
             self.leadership.see_round(self.promised.round);
-            self.lives.note(self.config.me, life);
             let ballot = self.promised;
             out.persist(Record::Promise { ballot });
             self.write_lives(true, out);
-            if let Some(rejoin) = &mut self.rejoin {
-                rejoin.written = Some(out.persisted());
-            }
+            self.voter.life_written(out.persisted());
         }
-        let ended = self
-            .rejoin
-            .take_if(|rejoin| rejoin.is_over(self.disk.durable()));
-        if ended.is_some() {
+        if self.voter.end_rejoin(self.disk.durable()).is_some() {
             // What was overheard meanwhile was not written.
             self.slots.clear();
             out.emit(Event::Branch("rejoined"));
         }
     }
 
-    /// Notes later lives of members, and takes back what their former ones said.
-    fn note_lives(&mut self, lives: &Lives, out: &mut Out<Self>) -> bool {
-        let reborn = self.lives.merge(lives, self.config.members.len());
+    /// Takes back what the former lives of these members said. Says whether there are any.
+    fn forget_former_lives(&mut self, reborn: MemberSet, out: &mut Out<Self>) -> bool {
         if reborn.is_empty() {
             return false;
         }
-        if reborn.contains(self.config.me) && self.is_voting() {
-            // A life of this replica that died early had a higher number: what this one says is
-            // not counted where that is known.
+        if self.voter.is_outnumbered(reborn) {
             out.emit(Event::Branch("life outnumbered"));
             self.step_down();
             self.begin_rejoin(out);
@@ -193,13 +166,8 @@ impl Replica {
         lives: &Lives,
         out: &mut Out<Self>,
     ) -> bool {
-        self.note_lives(lives, out);
-        lives.of(from).number >= self.lives.of(from).number
-    }
-
-    /// Takes up the lives known before a restart, and a rejoin that it interrupted.
-    pub(super) fn restore_lives(&mut self, lives: Lives, is_member: bool) {
-        self.lives = lives;
-        self.rejoin = (!is_member).then(|| Rejoin::after(self.lives.of(self.config.me)));
+        let reborn = self.voter.note_lives(lives);
+        self.forget_former_lives(reborn, out);
+        self.voter.is_present(from, lives)
     }
 }

@@ -13,14 +13,12 @@ pub(super) struct Progress {
     pub(super) backoff: u32,
     /// Something was delivered since the last retransmission timer.
     pub(super) is_stirring: bool,
-    /// Something was delivered, or a read answered, since the last patience timer.
-    pub(super) is_serving_requests: bool,
 }
 
 impl Progress {
     /// Something was delivered.
     pub(super) fn moved(&mut self) {
-        (self.backoff, self.is_stirring, self.is_serving_requests) = (0, true, true);
+        (self.backoff, self.is_stirring) = (0, true);
     }
 }
 
@@ -74,7 +72,7 @@ impl Replica {
     }
 
     fn question(&self) -> Message {
-        let needed = self.rejoin.as_ref().map_or(self.ap, |rejoin| rejoin.end);
+        let needed = self.voter.known_end().unwrap_or(self.ap);
         Message::Ask {
             next: self.ap,
             until: needed.max(self.accepted_end()),

@@ -13,12 +13,12 @@ use super::reads::Answers;
 use super::repair::Progress;
 use super::role::{Armed, Instance, Role};
 use super::spread::Parked;
+use crate::shared::admission::Patience;
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
-use crate::shared::lives::Lives;
 use crate::shared::reads::ReadQueries;
-use crate::shared::rejoin::Rejoin;
+use crate::shared::rejoin::Voter;
 use crate::shared::under_way::Line;
 use quorate_core::pace::Pace;
 use quorate_core::{
@@ -33,10 +33,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Replica {
     pub(super) config: Arc<Config>,
-    /// What a replica that lost its promises does before it may make new ones.
-    pub(super) rejoin: Option<Rejoin<Ballot>>,
-    /// The lives of all members, as far as known.
-    pub(super) lives: Lives,
+    /// Whether this replica may make promises, and the lives of all members.
+    pub(super) voter: Voter<Ballot>,
     /// The highest ballot promised; the own one while it leads or wants to.
     pub(super) promised: Ballot,
     /// The first slot not delivered.
@@ -81,6 +79,8 @@ pub struct Replica {
     pub(super) forward_pace: Pace,
     /// How far records are durable, and the own proposals that wait for that.
     pub(super) disk: Disk<OwnProposal>,
+    /// Whether clients wait in vain.
+    pub(super) patience: Patience,
     /// The timers that run.
     pub(super) armed: Armed,
     /// What moved since timers came due.
@@ -145,7 +145,7 @@ impl Machine for Replica {
 
 impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
-        (&self.rejoin, &self.lives, self.promised, self.ap).hash(to);
+        (&self.voter, self.promised, self.ap).hash(to);
         self.done.to_bytes().hash(to);
         (&self.slots, self.claim, &self.recent).hash(to);
         self.orders_end.max(self.ap).hash(to);
@@ -155,7 +155,7 @@ impl Introspect for Replica {
         self.disk.hash(to);
         let candidacy = self.role.candidacy_lsn();
         candidacy.map(|lsn| self.disk.is_durable(lsn)).hash(to);
-        (self.presence, self.armed, self.progress).hash(to);
+        (self.presence, self.patience, self.armed, self.progress).hash(to);
     }
 
     fn explain(&self) -> String {
@@ -224,12 +224,7 @@ impl Replica {
             } => self.on_commit(from, ballot, claim, &earlier, out),
             Message::Ask { next, until } => self.on_ask(from, next, until, out),
             Message::Rejoin { life, next } => self.on_rejoin(from, life, next, out),
-            Message::RejoinA {
-                boot,
-                promised,
-                end,
-                lives,
-            } => self.on_rejoin_a(from, boot, &lives, promised, end, out),
+            Message::RejoinA(answer) => self.on_rejoin_a(from, &answer, out),
             Message::ReadQ {
                 boot,
                 number,

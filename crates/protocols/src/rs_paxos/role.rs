@@ -236,5 +236,4 @@ pub(super) struct Armed {
     pub(super) retransmit: bool,
     pub(super) election: bool,
     pub(super) catch_up: bool,
-    pub(super) patience: bool,
 }

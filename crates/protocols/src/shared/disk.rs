@@ -4,13 +4,46 @@ use quorate_core::Lsn;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
+/// What counts once a record is durable, with that record.
+///
+/// Invariant: the records do not descend, for a replica writes them in the order in which it says things.
+#[derive(Clone, Debug)]
+pub(crate) struct UntilDurable<T>(VecDeque<(Lsn, T)>);
+
+impl<T> UntilDurable<T> {
+    /// Something counts once a record is durable, which is no earlier than any before.
+    pub(crate) fn push(&mut self, lsn: Lsn, what: T) {
+        self.0.push_back((lsn, what));
+    }
+
+    /// Takes out the next thing that counts when records up to `durable` are durable.
+    pub(crate) fn pop(&mut self, durable: Lsn) -> Option<T> {
+        let next = self.0.pop_front_if(|(lsn, _)| *lsn <= durable);
+        next.map(|(_, what)| what)
+    }
+
+    /// What waits, each with how many records have to become durable before it counts.
+    pub(crate) fn distances(&self, durable: Lsn) -> impl Iterator<Item = (u64, &T)> {
+        let waiting = self.0.iter();
+        waiting.map(move |(lsn, what)| (lsn.0.saturating_sub(durable.0), what))
+    }
+}
+
+impl<T> Default for UntilDurable<T> {
+    fn default() -> Self {
+        UntilDurable(VecDeque::new())
+    }
+}
+
 /// How far the own records are durable, and what counts once more of them are.
+///
+/// Invariant: `durable` never falls.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk<T> {
     /// Records up to this one are durable.
     durable: Lsn,
-    /// What counts once a record is durable, with that record, in the order of the records.
-    waiting: VecDeque<(Lsn, T)>,
+    /// What counts once a record is durable.
+    waiting: UntilDurable<T>,
 }
 
 impl<T> Disk<T> {
@@ -18,7 +51,7 @@ impl<T> Disk<T> {
     pub(crate) fn at_start(durable: Lsn) -> Self {
         Disk {
             durable,
-            waiting: VecDeque::new(),
+            waiting: UntilDurable::default(),
         }
     }
 
@@ -39,24 +72,28 @@ impl<T> Disk<T> {
 
     /// Something counts once a record is durable, which is no earlier than any before.
     pub(crate) fn push(&mut self, lsn: Lsn, what: T) {
-        self.waiting.push_back((lsn, what));
+        self.waiting.push(lsn, what);
     }
 
     /// Takes out the next thing that counts by now.
     pub(crate) fn pop_durable(&mut self) -> Option<T> {
-        let durable = self.durable;
-        let next = self.waiting.pop_front_if(|(lsn, _)| *lsn <= durable);
-        next.map(|(_, what)| what)
+        self.waiting.pop(self.durable)
     }
 
     /// Nothing that waits counts any more.
     pub(crate) fn clear(&mut self) {
-        self.waiting.clear();
+        self.waiting.0.clear();
+    }
+
+    /// What waits and is not `wanted` does not count any more.
+    pub(crate) fn retain(&mut self, wanted: impl Fn(&T) -> bool) {
+        self.waiting.0.retain(|(_, what)| wanted(what));
     }
 
     pub(crate) fn check(&self) {
+        let mut waiting = self.waiting.0.iter();
         assert!(
-            self.waiting.iter().all(|(lsn, _)| !self.is_durable(*lsn)),
+            waiting.all(|(lsn, _)| !self.is_durable(*lsn)),
             "what is durable is not awaited"
         );
     }
@@ -64,8 +101,7 @@ impl<T> Disk<T> {
 
 impl<T: Hash> Hash for Disk<T> {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        for (lsn, what) in &self.waiting {
-            (lsn.0 - self.durable.0, what).hash(to);
-        }
+        let distances = self.waiting.distances(self.durable);
+        distances.for_each(|waiting| waiting.hash(to));
     }
 }

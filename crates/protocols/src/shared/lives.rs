@@ -6,6 +6,7 @@
 //! not count those of a life that is over, as far as any of the counted ones knows.
 
 use quorate_core::{Boot, Decoder, Encoder, Epoch, MemberIndex, MemberSet, Wire, WireError};
+use std::fmt::Write;
 
 /// One life of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -34,6 +35,17 @@ impl Lives {
     #[must_use]
     pub fn of(&self, member: MemberIndex) -> Life {
         self.0.get(member.position()).copied().unwrap_or_default()
+    }
+
+    /// Formats the lives that are not the first, for people: each after a comma.
+    pub(crate) fn describe_later(&self) -> String {
+        let members = MemberSet::first(Epoch::MEMBERS_MAX).iter();
+        let lives = members.map(|member| (member, self.of(member).number));
+        let later = lives.filter(|(_, number)| *number > 0);
+        later.fold(String::new(), |mut said, (member, number)| {
+            let _ = write!(said, ", {member} in life {number}");
+            said
+        })
     }
 
     /// Notes a later life of a member. Says whether it is one.

@@ -1,5 +1,6 @@
 //! What several protocols are made of.
 
+pub(crate) mod admission;
 pub(crate) mod backlog;
 pub(crate) mod code;
 pub(crate) mod decided;

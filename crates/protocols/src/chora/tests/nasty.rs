@@ -98,7 +98,7 @@ fn votes_that_come_late_elect_nobody_that_matters() {
     net.stand(0);
     let is_vote = |message: &Message| matches!(message, Message::Vote { .. });
     net.run_losing(|_, _, message| is_vote(message));
-    let lives = net.machine(1).lives.clone();
+    let lives = net.machine(1).voter.lives().clone();
     net.cut.extend([(0, 1), (0, 2), (1, 0), (2, 0)]);
     net.stand(1);
     net.run();

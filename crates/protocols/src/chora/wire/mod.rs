@@ -5,6 +5,7 @@ mod parts;
 use super::log::Position;
 use super::messages::{Logged, Message, Pulse, Reason, Record};
 use crate::shared::lives::{Life, Lives};
+use crate::shared::rejoin::RejoinAnswer;
 use parts::{flag, slot, view};
 use quorate_core::{Boot, Decoder, Encoder, Entry, MemberIndex, Wire, WireError};
 
@@ -96,17 +97,12 @@ impl Wire for Message {
                 life.encode(out);
                 next.encode(out);
             }
-            Message::RejoinA {
-                boot,
-                view,
-                end,
-                lives,
-            } => {
+            Message::RejoinA(answer) => {
                 out.u8(9);
-                out.u64(boot.0);
-                out.varint(*view);
-                end.encode(out);
-                lives.encode(out);
+                out.u64(answer.boot.0);
+                out.varint(answer.floor);
+                answer.end.encode(out);
+                answer.lives.encode(out);
             }
         }
     }
@@ -154,12 +150,12 @@ impl Wire for Message {
                 life: Life::decode(input)?,
                 next: slot(input)?,
             },
-            9 => Message::RejoinA {
+            9 => Message::RejoinA(RejoinAnswer {
                 boot: Boot(input.u64()?),
-                view: view(input)?,
+                floor: view(input)?,
                 end: slot(input)?,
                 lives: Lives::decode(input)?,
-            },
+            }),
             tag => return Err(WireError::Tag("chora message", tag)),
         })
     }

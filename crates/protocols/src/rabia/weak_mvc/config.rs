@@ -1,6 +1,7 @@
 //! Parameters and the quorum arithmetic.
 
 use super::trail::Mode;
+use crate::shared::admission::QueueLimits;
 use crate::shared::faults::Faults;
 use crate::shared::params::Params;
 use quorate_core::{
@@ -137,10 +138,8 @@ pub struct Config {
     pub recv_window: usize,
     /// Own batches offered and not yet delivered, at most (`outstanding`).
     pub outstanding: usize,
-    /// Commands waiting for a batch, at most (`queue`).
-    pub queue_commands_max: usize,
-    /// Bytes waiting for a batch, about at most.
-    pub queue_bytes_max: usize,
+    /// What may wait for a batch.
+    pub queue: QueueLimits,
     /// Commands in a batch, at most (`batch_commands`).
     pub batch_commands_max: usize,
     /// Bytes in a batch, at most unless one command is larger (`batch_bytes`).
@@ -238,8 +237,7 @@ impl Config {
             window,
             recv_window: 3 * window,
             outstanding: params.number("outstanding", 2, 1..=1024)?,
-            queue_commands_max: params.number("queue", 16_384, 1..=1 << 24)?,
-            queue_bytes_max: 256 << 20,
+            queue: QueueLimits::of(params)?,
             batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,
             batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
             pool_entries_max: params.number("pool", 1024, 1..=1 << 20)?,

@@ -2,11 +2,12 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
+use crate::shared::admission::refusal;
 use crate::shared::backlog::{Backlog, refuse_withdrawn, withdraw_reads};
 use crate::shared::under_way::UnderWay;
 use quorate_core::{
-    Boot, Class, Command, Due, ENTRY_BYTES_MAX, EntryId, MemberIndex, MemberSet, Now, Out, Outcome,
-    Peers, Refusal, ReplicaId, RequestId,
+    Boot, Class, Command, Due, EntryId, MemberIndex, MemberSet, Now, Out, Outcome, Peers, Refusal,
+    ReplicaId, RequestId,
 };
 use std::collections::BTreeSet;
 
@@ -73,16 +74,11 @@ impl Replica {
     /// Algorithm 1, lines 8 and 9, up to the batch.
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
         for command in commands {
-            let refusal = if !self.is_voting() {
-                Some(Refusal::NotServing)
-            } else if command.encoded_len_max() > ENTRY_BYTES_MAX {
-                Some(Refusal::TooLarge)
-            } else if self.queue_room() == 0 {
-                Some(Refusal::Overloaded)
-            } else {
-                None
+            let refused = match self.is_voting() {
+                true => refusal(&command, self.queue_room()),
+                false => Some(Refusal::NotServing),
             };
-            match refusal {
+            match refused {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
                 None if command.class == Class::Read && self.config.quorum_reads => {
                     self.reads.queries.wait(command.id);
@@ -105,11 +101,7 @@ impl Replica {
     pub(super) fn queue_room(&self) -> usize {
         let queue = &self.queue;
         let waiting = queue.commands.len() + queue.reads.len() + self.reads.queries.waiting();
-        if queue.commands.bytes() >= self.config.queue_bytes_max {
-            0
-        } else {
-            self.config.queue_commands_max.saturating_sub(waiting)
-        }
+        self.config.queue.room(waiting, queue.commands.bytes())
     }
 
     /// Forms batches of whatever waits, while few enough are under way: under load a batch is

@@ -102,7 +102,7 @@ fn kind_of(message: &Message) -> &'static str {
         Message::Commit { .. } => "commit",
         Message::Ask { .. } => "ask",
         Message::ReadQ { .. } | Message::ReadA { .. } => "read",
-        Message::Rejoin { .. } | Message::RejoinA { .. } => "rejoin",
+        Message::Rejoin { .. } | Message::RejoinA(_) => "rejoin",
     }
 }
 

@@ -6,6 +6,7 @@ use super::ballot::Ballot;
 use super::config::WINDOW_MAX;
 use super::messages::{Accept, Claim, Lead, Message, Promise};
 use crate::shared::lives::{Life, Lives};
+use crate::shared::rejoin::RejoinAnswer;
 use parts::{checked_code, count};
 use quorate_core::{Boot, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
@@ -139,17 +140,12 @@ impl Wire for Message {
                 life.encode(out);
                 next.encode(out);
             }
-            Message::RejoinA {
-                boot,
-                promised,
-                end,
-                lives,
-            } => {
+            Message::RejoinA(answer) => {
                 out.u8(13);
-                out.u64(boot.0);
-                promised.encode(out);
-                end.encode(out);
-                lives.encode(out);
+                out.u64(answer.boot.0);
+                answer.floor.encode(out);
+                answer.end.encode(out);
+                answer.lives.encode(out);
             }
         }
     }
@@ -236,12 +232,12 @@ impl Wire for Message {
                 life: Life::decode(input)?,
                 next: Slot::decode(input)?,
             },
-            13 => Message::RejoinA {
+            13 => Message::RejoinA(RejoinAnswer {
                 boot: Boot(input.u64()?),
-                promised: Ballot::decode(input)?,
+                floor: Ballot::decode(input)?,
                 end: Slot::decode(input)?,
                 lives: Lives::decode(input)?,
-            },
+            }),
             tag => return Err(WireError::Tag("paxos message", tag)),
         })
     }
