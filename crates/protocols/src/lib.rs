@@ -23,7 +23,7 @@ pub use registry::remote_gateways::{
 };
 pub use registry::sabotage::{Sabotaged, SabotagedConfig};
 pub use registry::{
-    Catcher, Gist, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, flags, names,
+    Catcher, Gist, LayerValue, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, flags, names,
     unknown_protocol, visit,
 };
 pub use shared::code::Code;

@@ -10,6 +10,7 @@ use quorate_core::{
     Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot,
     majority,
 };
+use std::ops::RangeInclusive;
 
 /// Most slots that may be proposed beyond the first one not committed.
 pub(super) const WINDOW_MAX: usize = 65_536;
@@ -74,8 +75,8 @@ pub struct Config {
     pub round_ns: u64,
     /// Whether it is measured (`round_us = auto`).
     pub is_round_measured: bool,
-    /// The shortest and the longest that the tuner may choose.
-    pub round_range_ns: (u64, u64),
+    /// The lengths of a round that the tuner may choose, ns.
+    pub round_range_ns: RangeInclusive<u64>,
     /// Slots beyond the first one not committed in which something may be proposed (`window`), one for
     /// each member at least.
     pub window: usize,
@@ -163,7 +164,7 @@ impl Config {
             mode: mode(&params)?,
             round_ns,
             is_round_measured: matches!(params.text("round_us"), None | Some("auto")),
-            round_range_ns: ((20 * MICROS).min(round_ns), (2 * MILLIS).max(round_ns)),
+            round_range_ns: (20 * MICROS).min(round_ns)..=(2 * MILLIS).max(round_ns),
             window,
             segments_max: SEGMENTS_MAX,
             slots_max: SLOTS_PER_WINDOW * window,

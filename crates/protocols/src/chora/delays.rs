@@ -38,8 +38,8 @@ impl Delays {
         }
     }
 
-    /// A message that left at one time of its sender's clock, and is here at one of the own.
-    pub(super) fn note(&mut self, from: MemberIndex, (sent_ns, now_ns): (u64, u64)) {
+    /// A message left at `sent_ns` of its sender's clock, and was heard at `now_ns` of the own.
+    pub(super) fn note(&mut self, from: MemberIndex, sent_ns: u64, now_ns: u64) {
         let took_ns = now_ns.wrapping_sub(sent_ns) as i64;
         let mean_ns = *self.means_ns[from].get_or_insert(took_ns);
         let late_ns = took_ns.wrapping_sub(mean_ns);
@@ -119,10 +119,8 @@ mod tests {
         for count in 0..2_000u64 {
             let sent_ns = offset_ns.wrapping_add(count * 1_000_000);
             let late_ns = if count % rare == rare - 1 { 400_000 } else { 0 };
-            delays.note(
-                MemberIndex::new(1),
-                (sent_ns, count * 1_000_000 + 100_000 + late_ns),
-            );
+            let heard_ns = count * 1_000_000 + 100_000 + late_ns;
+            delays.note(MemberIndex::new(1), sent_ns, heard_ns);
         }
         delays.tail_ns(99)
     }
@@ -140,16 +138,16 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_is_no_late_message() {
         let mut delays = Delays::new(1);
-        (0..200u64).for_each(|at| delays.note(MemberIndex::new(0), (at, at + 50)));
+        (0..200u64).for_each(|at| delays.note(MemberIndex::new(0), at, at + 50));
         let before = delays.tail_ns(99);
-        (0..200u64).for_each(|at| delays.note(MemberIndex::new(0), (at, at + 60_000_000_000)));
+        (0..200u64).for_each(|at| delays.note(MemberIndex::new(0), at, at + 60_000_000_000));
         assert_eq!(delays.tail_ns(99), before);
     }
 
     #[test]
     fn few_messages_show_no_tail() {
         let mut delays = Delays::new(1);
-        (0..10).for_each(|at| delays.note(MemberIndex::new(0), (at, at)));
+        (0..10).for_each(|at| delays.note(MemberIndex::new(0), at, at));
         assert_eq!(delays.tail_ns(99), None);
     }
 }

@@ -13,18 +13,17 @@ pub(super) fn message(message: &Message) -> String {
     match message {
         Message::Pulse(pulse) => self::pulse(pulse),
         Message::Forward { entry } => format!("forward {:?}", entry.id),
-        Message::PreVc {
-            campaign,
-            position,
-            reason,
-            ..
-        } => {
-            let reason = match reason {
+        Message::PreVc(question) => {
+            let reason = match question.reason {
                 Reason::Stalled => "",
                 Reason::Restarted => ", restarted",
                 Reason::Planned => ", planned",
             };
-            format!("pre-vc {campaign}, {}{reason}", ends(*position))
+            format!(
+                "pre-vc {}, {}{reason}",
+                question.campaign,
+                ends(question.position)
+            )
         }
         Message::PreVcOk { campaign, view, .. } => format!("to pre-vc {campaign}: yes, in v{view}"),
         Message::Vcr {
@@ -56,8 +55,8 @@ fn pulse(pulse: &Pulse) -> String {
         None if !pulse.recover.is_empty() => "recover".into(),
         None => "ack".into(),
     };
-    for (from, until) in &pulse.nack {
-        let _ = write!(said, " {from:?}..{until:?}");
+    for slots in &pulse.nack {
+        let _ = write!(said, " {slots:?}");
     }
     for logged in &pulse.recover {
         let _ = write!(said, " {}", self::logged(logged));

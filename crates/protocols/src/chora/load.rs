@@ -7,6 +7,7 @@ use super::messages::Value;
 use super::network::Network;
 use super::policy::{Policy, Setting, Tuner, Window};
 use quorate_core::{Boot, MICROS, MILLIS, MemberIndex, Now, Out, Slot, coin};
+use std::ops::RangeInclusive;
 
 /// What the policy looks at, in ns.
 const WINDOW_NS: u64 = 10 * MILLIS;
@@ -24,7 +25,7 @@ pub(super) struct Load {
     /// `T0` where it is not measured.
     given_ns: u64,
     is_measured: bool,
-    range_ns: (u64, u64),
+    range_ns: RangeInclusive<u64>,
     policy: Policy,
     tuner: Tuner,
     delays: Delays,
@@ -47,9 +48,9 @@ impl Load {
             rule: config.mode,
             given_ns: config.round_ns,
             is_measured: config.is_round_measured,
-            range_ns: config.round_range_ns,
+            range_ns: config.round_range_ns.clone(),
             policy: Policy::default(),
-            tuner: Tuner::new(config.round_ns, config.round_range_ns),
+            tuner: Tuner::new(config.round_ns, config.round_range_ns.clone()),
             delays: Delays::new(n),
             since_ns: 0,
             now_ns: 0,
@@ -79,7 +80,7 @@ impl Load {
 
     /// A message of a member, by when it left.
     pub(super) fn note_delay(&mut self, from: MemberIndex, sent_ns: u64) {
-        self.delays.note(from, (sent_ns, self.now_ns));
+        self.delays.note(from, sent_ns, self.now_ns);
     }
 
     /// A member proposed a value.
@@ -133,7 +134,7 @@ impl Load {
 
     /// Other rounds than before begin: those of a view, or the first after a pause.
     pub(super) fn restart(&mut self) {
-        self.tuner = Tuner::new(self.needed_ns(), self.range_ns);
+        self.tuner = Tuner::new(self.needed_ns(), self.range_ns.clone());
     }
 
     /// Pulses have begun or ended.
@@ -172,7 +173,7 @@ impl Load {
                 needed_ns
             },
             needed_ns,
-            round_max_ns: self.range_ns.1,
+            round_max_ns: *self.range_ns.end(),
             proposers: proposers as u64,
         };
         self.policy.judge(is_pulsing, window, setting)

@@ -7,12 +7,13 @@ use super::normal::Body;
 use super::role::Role;
 use quorate_core::{Event, MemberIndex, Out, Peers, Slot};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// NACKs to who should know, before others are asked.
 const NACK_RETRY: u32 = 2;
 
 /// Missing slots, by the member that is asked for them.
-type Ranges = BTreeMap<MemberIndex, Vec<(Slot, Slot)>>;
+type Ranges = BTreeMap<MemberIndex, Vec<Range<Slot>>>;
 
 impl Replica {
     /// The time for what is missing, or unanswered, to come by itself is over.
@@ -109,12 +110,12 @@ impl Replica {
             return;
         };
         let ranges = missing.entry(member).or_default();
-        if let Some((_, until)) = ranges.last_mut()
-            && *until == slot
+        if let Some(last) = ranges.last_mut()
+            && last.end == slot
         {
-            *until = slot.next();
+            last.end = slot.next();
         } else if ranges.len() < RANGES_MAX {
-            ranges.push((slot, slot.next()));
+            ranges.push(slot..slot.next());
         }
     }
 
@@ -147,20 +148,20 @@ impl Replica {
     pub(super) fn on_nack(
         &mut self,
         from: MemberIndex,
-        ranges: &[(Slot, Slot)],
+        missing: &[Range<Slot>],
         out: &mut Out<Self>,
     ) {
         let mut recover = Vec::new();
         let mut bytes = 0;
-        for (first, until) in ranges {
-            if *first < self.ap() {
-                out.inform(self.config.id(from), *first);
+        for Range { start: first, end } in missing.iter().cloned() {
+            if first < self.ap() {
+                out.inform(self.config.id(from), first);
             }
-            if let Some(init) = self.committed_init(*first, *until) {
+            if let Some(init) = self.committed_init(first, end) {
                 recover.push(init);
             }
-            let mut slot = (*first).max(self.ap());
-            let end = (*until).min(self.horizon());
+            let mut slot = first.max(self.ap());
+            let end = end.min(self.horizon());
             while slot < end && recover.len() < RECOVER_MAX && bytes < self.config.batch_bytes_max {
                 if let Some(logged) = self.recoverable(slot) {
                     bytes += logged.value.entry().map_or(0, |entry| entry.body_len());
@@ -168,7 +169,7 @@ impl Replica {
                 }
                 slot = slot.next();
             }
-            self.give_up_until(*first, end);
+            self.give_up_until(first, end);
         }
         recover.truncate(RECOVER_MAX);
         if !recover.is_empty() {

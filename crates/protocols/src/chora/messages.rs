@@ -6,6 +6,7 @@ use crate::shared::lives::{Life, Lives};
 use crate::shared::rejoin::RejoinAnswer;
 use quorate_core::{Boot, Carry, Entry, MemberIndex, Slot};
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Ranges in a NACK, at most.
@@ -79,7 +80,7 @@ pub struct Pulse {
     /// PROPOSE or SKIP.
     pub proposal: Option<Proposal>,
     /// NACK: slots the sender lacks, from one to before another.
-    pub nack: Vec<(Slot, Slot)>,
+    pub nack: Vec<Range<Slot>>,
     /// RECOVER: entries the receiver lacks.
     pub recover: Vec<Logged>,
 }
@@ -95,6 +96,21 @@ pub enum Reason {
     Planned,
 }
 
+/// "Would you follow me into a new view?"
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PreVc {
+    /// The asker's start of the process.
+    pub boot: Boot,
+    /// Counts the asker's campaigns.
+    pub campaign: u64,
+    /// How far the asker's log goes.
+    pub position: Position,
+    /// The asker's first slot not committed.
+    pub next: Slot,
+    /// Why the replica asks.
+    pub reason: Reason,
+}
+
 /// What replicas say to each other.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
@@ -106,23 +122,12 @@ pub enum Message {
         entry: Entry,
     },
     /// PRE-VC: "would you follow me into a new view?" Changes nothing at who hears it.
-    PreVc {
-        /// The asker's start of the process.
-        boot: Boot,
-        /// Counts the asker's campaigns.
-        campaign: u64,
-        /// How far its log goes.
-        position: Position,
-        /// The asker's first slot not committed.
-        next: Slot,
-        /// Why it asks.
-        reason: Reason,
-    },
+    PreVc(PreVc),
     /// PRE-VC-OK: the sender would follow.
     PreVcOk {
-        /// As in the question.
+        /// The asker's start of the process.
         boot: Boot,
-        /// As in the question.
+        /// The number of the asker's campaign.
         campaign: u64,
         /// The sender's view.
         view: u64,
@@ -152,9 +157,9 @@ pub enum Message {
     },
     /// The answer to a question.
     ReadA {
-        /// As in the question.
+        /// The asker's start of the process.
         boot: Boot,
-        /// As in the question.
+        /// The number of the asker's query.
         number: u64,
         /// The first slot behind the sender's log.
         end: Slot,

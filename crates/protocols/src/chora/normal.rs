@@ -10,6 +10,7 @@ use quorate_core::{
     Base, Entry, EntryBuilder, EntryId, Event, MemberIndex, MemberSet, Now, Out, Peers, ReplicaId,
     Slot, reached,
 };
+use std::ops::Range;
 
 impl Replica {
     /// A peer's pulse: one of this view, or of a later one that has begun.
@@ -75,8 +76,8 @@ impl Replica {
         if value.is_some() && init.owner(slot) != Some(from) {
             return self.misbehaved(from, "a proposal in another's slot", out);
         }
-        self.expect(from, &init, (skip_from, slot, value.is_some()));
-        self.skip(&init, from, (skip_from, slot));
+        self.expect(from, &init, skip_from..slot, value.is_some());
+        self.skip(&init, from, skip_from..slot);
         let Some(value) = value else { return };
         self.traffic.note_proposed(slot.next());
         if slot < self.verified {
@@ -104,25 +105,29 @@ impl Replica {
         }
     }
 
-    /// Sees whether something of a proposer was lost before what it says now.
-    fn expect(&mut self, from: MemberIndex, init: &ViewInit, said: (Slot, Slot, bool)) {
-        let (skip_from, slot, has_value) = said;
-        self.watch.is_lost |= skip_from > self.traffic.expected[from];
-        let end = if has_value { slot.next() } else { slot };
+    /// Sees whether something of a proposer was lost before what it says now: that it skips slots, and
+    /// whether it has a value for the slot behind them.
+    fn expect(
+        &mut self,
+        from: MemberIndex,
+        init: &ViewInit,
+        skipped: Range<Slot>,
+        has_value: bool,
+    ) {
+        self.watch.is_lost |= skipped.start > self.traffic.expected[from];
+        let end = match has_value {
+            true => skipped.end.next(),
+            false => skipped.end,
+        };
         if let Some(next) = init.next_of(from, end) {
             self.traffic.expected[from] = self.traffic.expected[from].max(next);
         }
     }
 
     /// A proposer's slots in a range hold nothing.
-    pub(super) fn skip(
-        &mut self,
-        init: &ViewInit,
-        owner: MemberIndex,
-        (from, until): (Slot, Slot),
-    ) {
-        let until = until.min(self.horizon());
-        let mut next = init.next_of(owner, from.max(self.verified));
+    pub(super) fn skip(&mut self, init: &ViewInit, owner: MemberIndex, skipped: Range<Slot>) {
+        let until = skipped.end.min(self.horizon());
+        let mut next = init.next_of(owner, skipped.start.max(self.verified));
         while let Some(slot) = next.filter(|slot| *slot < until) {
             self.take_pending(Logged {
                 slot,
@@ -388,7 +393,7 @@ impl Replica {
 #[derive(Default)]
 pub(super) struct Body {
     pub(super) proposal: Option<Proposal>,
-    pub(super) nack: Vec<(Slot, Slot)>,
+    pub(super) nack: Vec<Range<Slot>>,
     pub(super) recover: Vec<Logged>,
     pub(super) asks: bool,
 }

@@ -1,6 +1,8 @@
 //! The mode, and the length of a round: decided by each replica for itself, from
 //! what it sees. Nothing but speed depends on it.
 
+use std::ops::RangeInclusive;
+
 /// What was seen in one window of time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Window {
@@ -131,7 +133,7 @@ const KEPT_FROM: f64 = 1.01;
 /// The round-timeout tuner: climbs as long as more is committed.
 #[derive(Clone, Debug)]
 pub(super) struct Tuner {
-    range_ns: (u64, u64),
+    range_ns: RangeInclusive<u64>,
     kept_ns: u64,
     trial_ns: u64,
     is_longer: bool,
@@ -141,8 +143,8 @@ pub(super) struct Tuner {
 }
 
 impl Tuner {
-    pub(super) fn new(first_ns: u64, range_ns: (u64, u64)) -> Tuner {
-        let first_ns = first_ns.clamp(range_ns.0, range_ns.1);
+    pub(super) fn new(first_ns: u64, range_ns: RangeInclusive<u64>) -> Tuner {
+        let first_ns = first_ns.clamp(*range_ns.start(), *range_ns.end());
         Tuner {
             range_ns,
             kept_ns: first_ns,
@@ -180,7 +182,7 @@ impl Tuner {
         } else {
             1.0 - STEP
         };
-        let (least, most) = self.range_ns;
+        let (least, most) = (*self.range_ns.start(), *self.range_ns.end());
         self.trial_ns = ((self.kept_ns as f64 * factor) as u64).clamp(least, most);
     }
 }
@@ -301,7 +303,7 @@ mod tests {
     /// Ten thousand slots a second at 60 us, fewer the further away.
     #[test]
     fn the_tuner_climbs_to_where_most_is_committed() {
-        let mut tuner = Tuner::new(150_000, (20_000, 2_000_000));
+        let mut tuner = Tuner::new(150_000, 20_000..=2_000_000);
         for _ in 0..200 {
             let off = (tuner.length_ns() as f64 - 60_000.0).abs() / 60_000.0;
             let committed = 500.0 / (1.0 + off);

@@ -177,7 +177,7 @@ impl Replica {
         };
         let me = self.config.me;
         let mut next = proposal.slot;
-        self.skip(&init, me, (proposal.skip_from, proposal.slot));
+        self.skip(&init, me, proposal.skip_from..proposal.slot);
         if let Some(value) = proposal.value.clone() {
             self.rounds.load.note_offered(me, &value);
             self.rounds.load.note_proposed();

@@ -84,7 +84,8 @@ impl Replica {
     pub(super) fn on_read_a(
         &mut self,
         from: MemberIndex,
-        (boot, number): (Boot, u64),
+        boot: Boot,
+        number: u64,
         end: Slot,
         out: &mut Out<Self>,
     ) {

@@ -178,27 +178,21 @@ impl Replica {
         match message {
             Message::Pulse(pulse) => self.on_pulse(now, from, *pulse, out),
             Message::Forward { entry } => self.on_forward(from, entry, out),
-            Message::PreVc {
-                boot,
-                campaign,
-                position,
-                next,
-                reason,
-            } => self.on_pre_vc(from, (boot, campaign), (position, next), reason, out),
+            Message::PreVc(question) => self.on_pre_vc(from, question, out),
             Message::PreVcOk {
                 boot,
                 campaign,
                 view,
-            } => self.on_pre_vc_ok(from, (boot, campaign), view, out),
+            } => self.on_pre_vc_ok(from, boot, campaign, view, out),
             Message::Vcr {
                 view,
                 position,
                 only,
-            } => self.on_vcr(from, view, (position, only), out),
+            } => self.on_vcr(from, view, position, only, out),
             Message::Vote { view, lives } => self.on_vote(from, view, &lives, out),
             Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
             Message::ReadA { boot, number, end } => {
-                self.on_read_a(from, (boot, number), end, out);
+                self.on_read_a(from, boot, number, end, out);
             }
             Message::Rejoin { life, next } => self.on_rejoin(from, life, next, out),
             Message::RejoinA(answer) => self.on_rejoin_a(from, &answer, out),

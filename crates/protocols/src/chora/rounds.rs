@@ -154,7 +154,7 @@ impl Replica {
             return self.end_pulses(out);
         }
         self.say_to_all(proposal, out);
-        let length = self.rounds.length_ns(self.config.round_range_ns.1);
+        let length = self.rounds.length_ns(*self.config.round_range_ns.end());
         out.arm(Timer::Round, Due::After(length));
     }
 

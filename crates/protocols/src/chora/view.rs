@@ -3,7 +3,7 @@
 //! Time decides only when somebody stands. A replica for which something waits and does not move asks
 //! the others first (PRE-VC); those for which things move refuse.
 
-use super::messages::{Message, Reason, Record, Timer, Value};
+use super::messages::{Message, PreVc, Reason, Record, Timer, Value};
 use super::mutants::Fault;
 use super::normal::Body;
 use super::role::Role;
@@ -77,27 +77,27 @@ impl Replica {
 
     /// Says PRE-VC to these members.
     pub(super) fn say_pre_vc(&self, to: MemberSet, reason: Reason, out: &mut Out<Self>) {
-        let message = Message::PreVc {
+        let message = Message::PreVc(PreVc {
             boot: self.config.boot,
             campaign: self.campaign.number,
             position: self.log.position(),
             next: self.ap(),
             reason,
-        };
+        });
         let to = to & self.config.others();
         self.send_to(to, &message, |to, message| out.send_early(to, message));
     }
 
     /// A peer asks whether this replica would follow it. It would if nothing moves here, or the asker
     /// has slots that nobody else can end; and if the asker's log is as long as its own.
-    pub(super) fn on_pre_vc(
-        &mut self,
-        from: MemberIndex,
-        (boot, campaign): (Boot, u64),
-        (position, next): (Position, Slot),
-        reason: Reason,
-        out: &mut Out<Self>,
-    ) {
+    pub(super) fn on_pre_vc(&mut self, from: MemberIndex, question: PreVc, out: &mut Out<Self>) {
+        let PreVc {
+            boot,
+            campaign,
+            position,
+            next,
+            reason,
+        } = question;
         if next < self.ap() {
             out.inform(self.config.id(from), next);
         }
@@ -156,7 +156,8 @@ impl Replica {
     pub(super) fn on_pre_vc_ok(
         &mut self,
         from: MemberIndex,
-        (boot, campaign): (Boot, u64),
+        boot: Boot,
+        campaign: u64,
         view: u64,
         out: &mut Out<Self>,
     ) {
@@ -206,7 +207,8 @@ impl Replica {
         &mut self,
         from: MemberIndex,
         view: u64,
-        (position, only): (Position, Option<MemberIndex>),
+        position: Position,
+        only: Option<MemberIndex>,
         out: &mut Out<Self>,
     ) {
         self.campaign.note_view(view);

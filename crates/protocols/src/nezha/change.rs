@@ -13,14 +13,14 @@ use std::hash::{Hash, Hasher};
 
 /// What a replica knows of the view it waits for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Change {
+pub(super) struct ViewChange {
     /// Of its leader to be: the last word of each member, its own aside.
     pub(super) said: BTreeMap<MemberIndex, Vc>,
     /// A log that something is missing for.
     pub(super) pending: Option<(MemberIndex, StartView)>,
 }
 
-impl Hash for Change {
+impl Hash for ViewChange {
     fn hash<H: Hasher>(&self, to: &mut H) {
         for (from, vc) in &self.said {
             (from, vc.lnv, vc.first, &vc.log, &vc.un, &vc.cv).hash(to);
@@ -44,7 +44,7 @@ impl Replica {
         }
         self.watch.in_vain += 1;
         self.views_told.fill(Repeat::default());
-        self.change = Change::default();
+        self.change = ViewChange::default();
         self.status = Status::ViewChange;
         self.view = view;
         for body in self.early.drain() {
@@ -314,7 +314,7 @@ impl Replica {
             first: self.ap,
             log: self.log.items.iter().map(Item::placed).collect(),
         });
-        self.change = Change::default();
+        self.change = ViewChange::default();
         self.bodies.are_asked_for = false;
         self.following.forget_questions();
         // In this view's log other slots may hold what commutes.

@@ -53,7 +53,8 @@ impl Replica {
     pub(super) fn count_synced(
         &mut self,
         from: MemberIndex,
-        (view, upto): (u64, Slot),
+        view: u64,
+        upto: Slot,
         out: &mut Out<Self>,
     ) {
         if let Some(counter) = &mut self.lead.counter {

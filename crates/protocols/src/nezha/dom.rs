@@ -4,7 +4,7 @@
 //! Only differences of clocks enter, so an offset between a gateway and a replica is a part of the
 //! delay: it adds to what is held, by the spread of the replicas' clocks, and to nothing else.
 
-use quorate_core::{MemberIndex, MemberSet, SECONDS};
+use quorate_core::{MemberIndex, MemberSet, Now, SECONDS};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
@@ -73,13 +73,31 @@ impl Hash for Delays {
     }
 }
 
+/// Who is to have a request in time.
+#[derive(Clone, Copy, Debug)]
+pub struct ReachQuorum {
+    /// The leader, who is one of them.
+    pub leader: MemberIndex,
+    /// How many members they are.
+    pub members: usize,
+}
+
+/// A deadline that a leader has taken.
+#[derive(Clone, Copy, Default, Debug)]
+struct DeadlineHint {
+    /// The deadline, ns since the Unix epoch.
+    deadline: u64,
+    /// When the leader told of it, on the own monotonic clock.
+    told_ns: u64,
+}
+
 /// What a gateway knows of the way to every replica.
 #[derive(Clone, Debug)]
 pub struct Estimates {
     /// Of each member, and when it was told.
     of: Vec<Option<(u64, u64)>>,
-    /// The largest deadline that a leader told of, and when.
-    hint: (u64, u64),
+    /// The largest deadline that a leader told of lately.
+    hint: DeadlineHint,
 }
 
 impl Estimates {
@@ -88,7 +106,7 @@ impl Estimates {
     pub fn new(n: usize) -> Estimates {
         Estimates {
             of: vec![None; n],
-            hint: (0, 0),
+            hint: DeadlineHint::default(),
         }
     }
 
@@ -101,9 +119,12 @@ impl Estimates {
 
     /// A leader says which deadline it took.
     pub fn told_deadline(&mut self, deadline: u64, mono_ns: u64, max_ns: u64) {
-        let is_old = mono_ns.saturating_sub(self.hint.1) > max_ns;
-        if deadline > self.hint.0 || is_old {
-            self.hint = (deadline, mono_ns);
+        let is_old = mono_ns.saturating_sub(self.hint.told_ns) > max_ns;
+        if deadline > self.hint.deadline || is_old {
+            self.hint = DeadlineHint {
+                deadline,
+                told_ns: mono_ns,
+            };
         }
     }
 
@@ -115,22 +136,25 @@ impl Estimates {
     }
 
     /// How long a request of the gateway `inside` a member is thought to take, as deadlines have it: to the
-    /// furthest member, or, with a `quorum` of one member and so many that are to have it in time, to that
-    /// member and the nearest others.
+    /// furthest member, or, with a `quorum`, to its leader and the nearest others.
     #[must_use]
     pub fn reach_ns(
         &self,
         mono_ns: u64,
         inside: Option<MemberIndex>,
         max_ns: u64,
-        quorum: Option<(MemberIndex, usize)>,
+        quorum: Option<ReachQuorum>,
     ) -> u64 {
         let delay = |member: MemberIndex| match Some(member) == inside {
             true => 0,
             false => self.of(member, mono_ns).unwrap_or(max_ns).min(max_ns),
         };
         let members = MemberSet::first(self.of.len()).iter();
-        let Some((leader, most)) = quorum else {
+        let Some(ReachQuorum {
+            leader,
+            members: most,
+        }) = quorum
+        else {
             return members.map(delay).max().unwrap_or(0);
         };
         let mut others: Vec<u64> = members.filter(|m| *m != leader).map(delay).collect();
@@ -139,14 +163,15 @@ impl Estimates {
         delay(leader).max(furthest.copied().unwrap_or(0))
     }
 
-    /// The deadline of a request that is sent now and allowed to take so long: above what a leader has taken
+    /// The deadline of a request that is sent now and allowed to take `owd_ns`: above what a leader has taken
     /// before, unless that is far away.
     #[must_use]
-    pub fn deadline(&self, (clock_ns, owd_ns): (u64, u64), mono_ns: u64, max_ns: u64) -> u64 {
-        let (hint, at) = self.hint;
-        let is_fresh = mono_ns.saturating_sub(at) <= max_ns && hint < clock_ns + max_ns;
-        let above = if is_fresh { hint + 1 } else { 0 };
-        clock_ns.saturating_add(owd_ns).max(above)
+    pub fn deadline(&self, now: Now, owd_ns: u64, max_ns: u64) -> u64 {
+        let DeadlineHint { deadline, told_ns } = self.hint;
+        let is_recent = now.mono_ns.saturating_sub(told_ns) <= max_ns;
+        let is_fresh = is_recent && deadline < now.clock_ns + max_ns;
+        let above = if is_fresh { deadline + 1 } else { 0 };
+        now.clock_ns.saturating_add(owd_ns).max(above)
     }
 }
 
@@ -155,7 +180,7 @@ impl Hash for Estimates {
         for told in &self.of {
             told.map(|(owd, _)| owd).hash(to);
         }
-        self.hint.0.hash(to);
+        self.hint.deadline.hash(to);
     }
 }
 
@@ -183,7 +208,12 @@ mod tests {
         let mut estimates = Estimates::new(3);
         let deadline = |estimates: &Estimates, mono_ns| {
             let owd_ns = estimates.reach_ns(mono_ns, Some(MemberIndex::new(0)), 1_000, None);
-            estimates.deadline((5_000, owd_ns), mono_ns, 1_000)
+            let now = Now {
+                mono_ns,
+                clock_ns: 5_000,
+                clock_error_ns: 0,
+            };
+            estimates.deadline(now, owd_ns, 1_000)
         };
         assert_eq!(deadline(&estimates, 0), 6_000);
         estimates.told(MemberIndex::new(1), 200, 0);
@@ -203,7 +233,10 @@ mod tests {
             estimates.told(MemberIndex::new(member), owd_ns, 0);
         }
         let first = Some(MemberIndex::new(0));
-        let quorum = |(leader, size)| (MemberIndex::new(leader), size);
+        let quorum = |(leader, members)| ReachQuorum {
+            leader: MemberIndex::new(leader),
+            members,
+        };
         let reach =
             |of: Option<(usize, usize)>| estimates.reach_ns(0, first, 1_000, of.map(quorum));
         assert_eq!(reach(None), 900);

@@ -10,6 +10,13 @@ use std::hash::{Hash, Hasher};
 /// Alarms in vain after which they follow each other no more slowly: every millisecond.
 const ALARMS_MAX: u32 = 20;
 
+/// A request that leaves the early buffer, at its deadline.
+pub(super) struct EarlyRequest {
+    pub(super) body: Body,
+    /// In ns since the Unix epoch.
+    pub(super) deadline: u64,
+}
+
 /// `eb`: the early buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Early {
@@ -119,7 +126,7 @@ impl Early {
         clock_ns: u64,
         mono_ns: u64,
         far_ns: u64,
-    ) -> Option<(Body, u64)> {
+    ) -> Option<EarlyRequest> {
         if self.wait(clock_ns, mono_ns, far_ns)? > 0 {
             return None;
         }
@@ -130,7 +137,9 @@ impl Early {
         self.alarms = 0;
         self.held = (self.held.0 + 1, self.held.1.saturating_add(held_ns));
         self.recent.add(held_ns);
-        self.take(tup).map(|body| (body, tup.deadline))
+        let body = self.take(tup)?;
+        let deadline = tup.deadline;
+        Some(EarlyRequest { body, deadline })
     }
 
     /// Takes all that waits.

@@ -3,7 +3,7 @@
 //! themselves (`remote_gateway.rs`).
 
 use super::config::Config;
-use super::dom::Estimates;
+use super::dom::{Estimates, ReachQuorum};
 use super::hold::Hold;
 use super::messages::{Body, FastReply, Outcome};
 use super::mutants::Fault;
@@ -69,7 +69,14 @@ pub(super) struct Pending {
     view: u64,
     outcome: Option<Outcome>,
     /// Of each member, in order.
-    digests: Vec<(MemberIndex, u128)>,
+    digests: Vec<MemberDigest>,
+}
+
+/// What a member replied to a request on the fast path.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct MemberDigest {
+    member: MemberIndex,
+    digest: u128,
 }
 
 /// A request as it is sent.
@@ -137,21 +144,23 @@ impl Pending {
     }
 
     fn add_digest(&mut self, member: MemberIndex, digest: u128) {
-        if let Err(at) = self.digests.binary_search(&(member, digest))
+        let said = MemberDigest { member, digest };
+        if let Err(at) = self.digests.binary_search(&said)
             && self.digests_of(member).len() < DIGESTS_MAX
         {
-            self.digests.insert(at, (member, digest));
+            self.digests.insert(at, said);
         }
     }
 
     fn has_digest(&self, member: MemberIndex, digest: u128) -> bool {
-        self.digests.binary_search(&(member, digest)).is_ok()
+        let said = MemberDigest { member, digest };
+        self.digests.binary_search(&said).is_ok()
     }
 
-    fn digests_of(&self, member: MemberIndex) -> &[(MemberIndex, u128)] {
-        let from = self.digests.partition_point(|(other, _)| *other < member);
+    fn digests_of(&self, member: MemberIndex) -> &[MemberDigest] {
+        let from = self.digests.partition_point(|said| said.member < member);
         let its = &self.digests[from..];
-        &its[..its.partition_point(|(other, _)| *other == member)]
+        &its[..its.partition_point(|said| said.member == member)]
     }
 
     /// Feeds what was said of it.
@@ -294,7 +303,10 @@ impl Gateway {
     /// to a fast quorum. The others get it late, and follow the leader's log.
     pub(super) fn reach_ns(&self, config: &Config, mono_ns: u64) -> u64 {
         let leader = self.view.map(|view| config.leader_of(view));
-        let quorum = leader.map(|leader| (leader, config.thresholds.fast));
+        let quorum = leader.map(|leader| ReachQuorum {
+            leader,
+            members: config.thresholds.fast,
+        });
         let max_ns = config.owd_max_ns;
         self.estimates
             .reach_ns(mono_ns, self.inside, max_ns, quorum)
@@ -306,15 +318,15 @@ impl Gateway {
 
     /// A request with a deadline of now, which goes to all.
     pub(super) fn dispatch(&mut self, config: &Config, now: Now, id: EntryId) -> Option<Dispatch> {
-        let (sent, mono_ns, max_ns) = (now.clock_ns, now.mono_ns, config.owd_max_ns);
-        let owd_ns = self.reach_ns(config, mono_ns);
+        let max_ns = config.owd_max_ns;
+        let owd_ns = self.reach_ns(config, now.mono_ns);
         let owd_ns = (owd_ns * self.hold.percent() / 100).min(max_ns);
-        let deadline = self.estimates.deadline((sent, owd_ns), mono_ns, max_ns);
+        let deadline = self.estimates.deadline(now, owd_ns, max_ns);
         let pending = self.pending.get_mut(&id)?;
-        pending.sent_ns = mono_ns;
+        pending.sent_ns = now.mono_ns;
         Some(Dispatch {
             body: pending.body.clone(),
-            sent,
+            sent: now.clock_ns,
             deadline,
         })
     }
@@ -397,7 +409,7 @@ impl Gateway {
             return None;
         };
         let leader = config.leader_of(view);
-        let is_leaders = |(_, digest): &(MemberIndex, u128)| pending.has_digest(leader, *digest);
+        let is_leaders = |said: &MemberDigest| pending.has_digest(leader, said.digest);
         let is_slow = |member: &MemberIndex| self.is_synced(config, *member, view, outcome.slot);
         let is_fast = |member: &MemberIndex| {
             is_slow(member) || pending.digests_of(*member).iter().any(is_leaders)

@@ -2,6 +2,7 @@
 
 use super::Replica;
 use super::config::Config;
+use super::digest::Tup;
 use super::gateway::Gateway;
 use super::messages::{Body, FastReply, LogMod, Message, Outcome, Placed};
 use super::mutants::Fault;
@@ -49,6 +50,16 @@ pub(super) struct Appended {
 }
 
 impl Appended {
+    /// An entry whose results are not known yet.
+    pub(super) fn new(tup: Tup, digest: u128) -> Appended {
+        Appended {
+            id: tup.id,
+            deadline: tup.deadline,
+            digest,
+            results: None,
+        }
+    }
+
     /// Whether its gateway heard what it came to.
     pub(super) fn is_said(&self) -> bool {
         self.results.is_some()
@@ -125,24 +136,18 @@ impl Replica {
             Some(sums) => self.digest(sums, &item.body),
             None => 0,
         };
-        self.execute(slot, (id, deadline, digest), &item.body, out);
+        let appended = Appended::new(item.tup, digest);
+        self.execute(slot, appended, &item.body, out);
     }
 
     /// Has an entry of the own log executed.
     pub(super) fn execute(
         &mut self,
         slot: Slot,
-        (id, deadline, digest): (EntryId, u64, u128),
+        appended: Appended,
         body: &Body,
         out: &mut Out<Self>,
     ) {
-        let results = None;
-        let appended = Appended {
-            id,
-            deadline,
-            digest,
-            results,
-        };
         self.lead.outcomes.insert(slot, appended);
         self.begin_count(body);
         out.execute(slot, body.entry.clone());
@@ -312,7 +317,8 @@ impl Replica {
         &mut self,
         from: MemberIndex,
         view: u64,
-        (first, wants_sums): (Slot, bool),
+        first: Slot,
+        wants_sums: bool,
         out: &mut Out<Self>,
     ) {
         if view != self.view || !self.leads() {

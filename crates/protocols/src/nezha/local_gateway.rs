@@ -73,7 +73,7 @@ impl Replica {
             out.send_early(Peers::All, request);
         }
         let me = self.config.members[self.config.me];
-        self.on_request(me, body, (sent, deadline), out);
+        self.on_request(me, body, sent, deadline, out);
     }
 
     /// What was not decided for a while is sent again.
@@ -135,7 +135,7 @@ impl Replica {
         for id in news {
             self.answer_if_committed(id, out);
         }
-        self.count_synced(from, (view, upto), out);
+        self.count_synced(from, view, upto, out);
     }
 
     /// Answered once; what is decided is delivered here, which ends it.

@@ -7,6 +7,7 @@
 
 use super::Replica;
 use super::digest::{Bounds, Footprint, Tup};
+use super::leader::Appended;
 use super::log::Item;
 use super::messages::Message;
 use super::messages::{Placed, Vc};
@@ -84,8 +85,7 @@ impl Replica {
             out.send(Peers::All, Message::StartView(start));
         }
         for (item, slot) in self.log.items.clone().into_iter().zip(self.ap.0..) {
-            let Tup { deadline, id } = item.tup;
-            self.execute(Slot(slot), (id, deadline, 0), &item.body, out);
+            self.execute(Slot(slot), Appended::new(item.tup, 0), &item.body, out);
         }
         for body in orphans {
             self.adopt(body.clone());

@@ -66,5 +66,5 @@ pub use messages::{Body, LogMod, Message, Outcome, Placed, Record, StartView, Ti
 pub use mutants::Fault;
 pub use prf::Prf;
 pub use protocol::Nezha;
-pub use remote_gateway::RemoteGateway;
+pub use remote_gateway::{RemoteGateway, RemoteGatewayConfig};
 pub use replica::Replica;

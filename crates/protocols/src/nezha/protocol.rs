@@ -2,9 +2,9 @@
 
 use super::config::{self, Config};
 use super::messages::{Message, Record};
+use super::remote_gateway::RemoteGatewayConfig;
 use super::{Replica, describe, mutants, paper};
 use crate::registry::paper::Paper;
-use crate::registry::remote_gateways::RemoteGatewayConfig;
 use crate::registry::{Mutant, Protocol};
 use quorate_core::{Epoch, Seat, Touches};
 
@@ -31,7 +31,10 @@ impl Protocol for Nezha {
         if let Some(touches) = touches {
             Nezha::commute(&mut config, touches);
         }
-        Some((config, seat.me))
+        Some(RemoteGatewayConfig {
+            members: config,
+            me: seat.me,
+        })
     }
 
     fn failures_survived(epoch: &Epoch) -> usize {

@@ -80,7 +80,13 @@ impl Replica {
         }
     }
 
-    pub(super) fn on_read_q(&mut self, from: MemberIndex, asked: (Boot, u64), out: &mut Out<Self>) {
+    pub(super) fn on_read_q(
+        &mut self,
+        from: MemberIndex,
+        boot: Boot,
+        number: u64,
+        out: &mut Out<Self>,
+    ) {
         if self.status != Status::Normal {
             return;
         }
@@ -94,7 +100,6 @@ impl Replica {
             return self.fetch_from(from, out);
         }
         self.sync_lazy(out);
-        let (boot, number) = asked;
         let answer = Message::ReadA {
             boot,
             number,
@@ -108,8 +113,10 @@ impl Replica {
     pub(super) fn on_read_a(
         &mut self,
         from: MemberIndex,
-        (boot, number): (Boot, u64),
-        (view, end): (u64, Option<Slot>),
+        boot: Boot,
+        number: u64,
+        view: u64,
+        end: Option<Slot>,
         out: &mut Out<Self>,
     ) {
         self.heard(from, view);

@@ -3,6 +3,7 @@
 
 use super::Replica;
 use super::digest::{Footprint, Tup};
+use super::early::EarlyRequest;
 use super::log::Unsynced;
 use super::messages::{Body, FastReply, Message, Record};
 use super::replica::Status;
@@ -16,7 +17,8 @@ impl Replica {
         &mut self,
         from: ReplicaId,
         body: Body,
-        (sent, deadline): (u64, u64),
+        sent: u64,
+        deadline: u64,
         out: &mut Out<Self>,
     ) {
         let id = body.entry.id;
@@ -61,7 +63,7 @@ impl Replica {
     pub(super) fn release_due(&mut self, out: &mut Out<Self>) {
         let (clock_ns, mono_ns) = (self.now.clock_ns, self.now.mono_ns);
         while self.status == Status::Normal
-            && let Some((body, deadline)) =
+            && let Some(EarlyRequest { body, deadline }) =
                 self.early.pop_due(clock_ns, mono_ns, self.config.far_ns)
         {
             self.release(body, deadline, out);

@@ -161,7 +161,8 @@ impl Replica {
         &mut self,
         from: MemberIndex,
         nonce: u64,
-        (view, cv): (u64, Vec<u64>),
+        view: u64,
+        cv: Vec<u64>,
         out: &mut Out<Self>,
     ) {
         let is_bound = !self.config.faults.is(Fault::HeedFormerAnswers);
@@ -193,7 +194,8 @@ impl Replica {
         &mut self,
         from: MemberIndex,
         nonce: u64,
-        (view, cv): (u64, &[u64]),
+        view: u64,
+        cv: &[u64],
         out: &mut Out<Self>,
     ) {
         if self.is_of_last_life(from, cv, out) && self.leads() && self.view >= view {

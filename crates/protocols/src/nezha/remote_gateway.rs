@@ -36,14 +36,22 @@ pub struct RemoteGateway {
     backoff: u32,
 }
 
+/// What a remote gateway is started with.
+#[derive(Clone, Debug)]
+pub struct RemoteGatewayConfig {
+    /// What the members of its epoch run with ([`Config::of_gateway`]).
+    pub(super) members: Config,
+    /// The number that the gateway has drawn.
+    pub(super) me: ReplicaId,
+}
+
 impl Machine for RemoteGateway {
     type Message = Message;
     /// There are none.
     type Record = Record;
     type Timer = Timer;
     type Base = DecidedSet;
-    /// Of [`Config::of_gateway`], with the number that the gateway has drawn.
-    type Config = (Config, ReplicaId);
+    type Config = RemoteGatewayConfig;
 
     fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
         Wire::decode(input)
@@ -53,11 +61,12 @@ impl Machine for RemoteGateway {
         Wire::decode(input)
     }
 
-    fn recover((config, me): &Self::Config, _: Past<Self>, now: Now, _: &mut Out<Self>) -> Self {
+    fn recover(config: &Self::Config, _: Past<Self>, now: Now, _: &mut Out<Self>) -> Self {
+        let RemoteGatewayConfig { members, me } = config;
         assert!(me.is_gateway(), "{me} is the number of a replica");
         RemoteGateway {
-            gateway: Gateway::remote(config, *me),
-            config: Arc::new(config.clone()),
+            gateway: Gateway::remote(members, *me),
+            config: Arc::new(members.clone()),
             now,
             is_armed: false,
             backoff: 0,

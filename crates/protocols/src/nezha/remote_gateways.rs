@@ -56,7 +56,7 @@ impl Replica {
                 sent,
                 deadline,
             } if body.entry.id.origin == from && body.entry.bulk_len() == 0 => {
-                self.on_request(from, body, (sent, deadline), out);
+                self.on_request(from, body, sent, deadline, out);
             }
             _ => {
                 let what = "what is no request of its own, from a gateway";

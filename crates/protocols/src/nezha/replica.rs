@@ -1,7 +1,7 @@
 //! One replica of Nezha: its state, and what it makes of each input.
 
 use super::bodies::Bodies;
-use super::change::Change;
+use super::change::ViewChange;
 use super::config::Config;
 use super::describe;
 use super::disk::ReplicaDisk;
@@ -75,7 +75,7 @@ pub struct Replica {
     /// What a leader keeps of its view.
     pub(super) lead: Lead,
     /// What is known of the view that this replica waits for.
-    pub(super) change: Change,
+    pub(super) change: ViewChange,
     /// What a replica that lost its promises has heard.
     pub(super) rejoin: Option<Rejoin>,
     /// The record by which a restart finds the promises of the new life.
@@ -122,7 +122,7 @@ impl Replica {
             written: BTreeSet::new(),
             following: Following::default(),
             lead: Lead::new(config, ap),
-            change: Change::default(),
+            change: ViewChange::default(),
             rejoin: None,
             joined: Lsn(0),
             gateway: Gateway::local(config),
@@ -287,7 +287,7 @@ impl Replica {
                 body,
                 sent,
                 deadline,
-            } => self.on_request(self.config.members[from], body, (sent, deadline), out),
+            } => self.on_request(self.config.members[from], body, sent, deadline, out),
             Message::FastReply(_) | Message::Synced { .. } => {
                 self.on_reply(from, message, out);
             }
@@ -296,25 +296,25 @@ impl Replica {
                 view,
                 from: first,
                 wants_sums,
-            } => self.on_fetch(from, view, (first, wants_sums), out),
+            } => self.on_fetch(from, view, first, wants_sums, out),
             Message::FetchBodies { ids } => self.on_fetch_bodies(from, &ids, out),
             Message::Bodies { bodies } => self.on_bodies(bodies, out),
             Message::VcReq { view, cv } => self.on_vc_req(from, view, &cv, out),
             Message::Vc(vc) => self.on_vc(from, vc, out),
             Message::StartView(start) => self.on_start_view(from, start, out),
-            Message::ReadQ { boot, number } => self.on_read_q(from, (boot, number), out),
+            Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
             Message::ReadA {
                 boot,
                 number,
                 view,
                 end,
-            } => self.on_read_a(from, (boot, number), (view, end), out),
+            } => self.on_read_a(from, boot, number, view, end, out),
             Message::CvReq { nonce } => self.on_cv_req(from, nonce, out),
             Message::CvRep { nonce, cv } => self.on_cv_rep(from, nonce, cv, out),
             Message::RecReq { nonce, cv } => self.on_rec_req(from, nonce, &cv, out),
-            Message::RecRep { nonce, view, cv } => self.on_rec_rep(from, nonce, (view, cv), out),
+            Message::RecRep { nonce, view, cv } => self.on_rec_rep(from, nonce, view, cv, out),
             Message::StateReq { nonce, view, cv } => {
-                self.on_state_req(from, nonce, (view, &cv), out);
+                self.on_state_req(from, nonce, view, &cv, out);
             }
         }
     }

@@ -66,7 +66,8 @@ impl Replica {
         for mut manifest in manifests {
             out.emit(Event::Branch("value cut anew"));
             let entry = &mut manifest.entry;
-            (entry.id, entry.stamp_ns) = self.mvc.name_entry(now);
+            let name = self.mvc.name_entry(now);
+            (entry.id, entry.stamp_ns) = (name.id, name.stamp_ns);
             manifest.life = self.life;
             self.spread_own(manifest, out);
         }

@@ -87,7 +87,7 @@ impl Config {
         if adaptive && merged {
             return Err(ONE_CODE.into());
         }
-        let (k, f) = code(&params, adaptive)?;
+        let Code { k, f } = code(&params, adaptive)?;
         let n = epoch.n();
         let quota_mib = params.number("spread_quota_mib", 1024, 1..=1 << 20)?;
         let mut mvc = weak_mvc::Config::new(seat, &params, f, n.max(1))?;
@@ -136,17 +136,25 @@ pub(super) fn failures_survived(epoch: &Epoch) -> usize {
         known: &known,
     };
     let adapts = params.switch("adaptive", false).unwrap_or(false);
-    code(&params, adapts).map_or(0, |(_, f)| f)
+    code(&params, adapts).map_or(0, |code| code.f)
 }
 
 fn known() -> Vec<&'static str> {
     OWN.into_iter().chain(weak_mvc::PARAMS).collect()
 }
 
-/// `k` and `f`, with `k + f <= n - f`: with `f` members down the others are still enough to hold a value
+/// How values are cut.
+struct Code {
+    /// Segments that rebuild a value.
+    k: usize,
+    /// Failures survived.
+    f: usize,
+}
+
+/// `k` and `f`, with `k + f <= n - f`: with `f` members down the others are still enough to hold a value.
 /// By default one of three or more may fail, and values are cut as finely as that allows. Where
 /// values are cut anew, `k + f <= n` is enough, and `1 + 2f <= n`.
-fn code(params: &Params<'_>, adapts: bool) -> Result<(usize, usize), String> {
+fn code(params: &Params<'_>, adapts: bool) -> Result<Code, String> {
     let n = params.epoch.n();
     let most = n.saturating_sub(1) / 2;
     let asked = match params.text("k") {
@@ -158,7 +166,7 @@ fn code(params: &Params<'_>, adapts: bool) -> Result<(usize, usize), String> {
     let finest = if f == 0 { 1 } else { n - 2 * f };
     let k = asked.unwrap_or(finest);
     if adapts && k + f <= n && (f > 0 || k == 1) {
-        return Ok((k, f));
+        return Ok(Code { k, f });
     }
     if k + 2 * f > n {
         return Err(format!(
@@ -175,5 +183,5 @@ fn code(params: &Params<'_>, adapts: bool) -> Result<(usize, usize), String> {
             n.saturating_sub(2).max(1)
         ));
     }
-    Ok((k, f))
+    Ok(Code { k, f })
 }

@@ -3,7 +3,7 @@
 
 use super::life::Life;
 use crate::rabia::weak_mvc;
-use crate::registry::Gist;
+use crate::registry::{Gist, LayerValue};
 use crate::shared::lives::{self, Lives};
 use quorate_core::{Attachment, Carry, Entry, EntryId, MemberIndex, Slot};
 use std::fmt;
@@ -282,7 +282,7 @@ pub(super) fn gist(record: &Record) -> Option<Gist> {
 }
 
 /// The value of one step.
-pub(super) fn value_at(record: &Record, index: usize) -> Option<(u8, bool)> {
+pub(super) fn value_at(record: &Record, index: usize) -> Option<LayerValue> {
     match record {
         Record::Mvc(record) => weak_mvc::value_at(record, index),
         _ => None,

@@ -86,14 +86,13 @@ impl Replica {
             return;
         }
         while self.under_way() < self.config.spreading_max && !self.backlog.is_empty() {
-            let limits = (
-                self.config.mvc.batch_commands_max,
-                self.config.spread_bytes_max,
-            );
-            let batch = self.backlog.fill(limits.0, limits.1);
-            let (id, stamp_ns) = self.mvc.name_entry(now);
+            let commands_max = self.config.mvc.batch_commands_max;
+            let batch = self
+                .backlog
+                .fill(commands_max, self.config.spread_bytes_max);
+            let name = self.mvc.name_entry(now);
             let manifest = Manifest {
-                entry: batch.finish(id, stamp_ns),
+                entry: batch.finish(name.id, name.stamp_ns),
                 code: self.next_code(out),
                 life: self.life,
             };
@@ -130,9 +129,8 @@ impl Replica {
     fn spread(&mut self, manifest: Manifest, out: &mut Out<Self>) {
         let others = self.config.others();
         let (entry, code) = (&manifest.entry, manifest.code);
-        let until_ns = self.line.put(Some(entry), (code, others), self.now.mono_ns);
-        let mut attached = UnderWay::default();
-        attached.sent(others, until_ns);
+        let until_ns = self.line.put(Some(entry), code, others, self.now.mono_ns);
+        let attached = UnderWay::new(others, until_ns);
         self.sent.all += others.len() as u64;
         let message = Message::Spread(Spread {
             manifest: manifest.clone(),
@@ -232,7 +230,7 @@ impl Replica {
         let now_ns = self.now.mono_ns;
         let until_ns = self
             .line
-            .put(Some(&manifest.entry), (manifest.code, whom), now_ns);
+            .put(Some(&manifest.entry), manifest.code, whom, now_ns);
         spreading.attached.sent(whom, until_ns);
         let message = Message::Spread(Spread {
             manifest,

@@ -114,7 +114,7 @@ impl Replica {
             return;
         }
         out.emit(Event::Branch("void ordered"));
-        let (id, _) = self.mvc.name_entry(now);
+        let id = self.mvc.name_entry(now).id;
         self.voiding = Some(id);
         self.within(out, |mvc, out| {
             mvc.order(now, decided::void(id, &dead), out)
@@ -169,7 +169,8 @@ impl Replica {
         let Manifest {
             mut entry, code, ..
         } = spreading.manifest;
-        (entry.id, entry.stamp_ns) = self.mvc.name_entry(now);
+        let name = self.mvc.name_entry(now);
+        (entry.id, entry.stamp_ns) = (name.id, name.stamp_ns);
         let life = self.life;
         self.spread_own(Manifest { entry, code, life }, out);
     }

@@ -97,13 +97,22 @@ pub struct Layers<M: Machine> {
     /// record is not about an instance. Records with equal gists and different pasts are taken for
     /// the same.
     pub gist: fn(&M::Record) -> Option<Gist>,
-    /// The value taken in a layer, in the protocol's own code, and whether the coin had a say in
-    /// it: then some coin must lead everybody to the same value, whatever they hear.
+    /// The value taken in a layer.
     pub value: ValueOf<M>,
 }
 
-/// The value that a record holds for a layer, and whether the coin had a say in it.
-pub type ValueOf<M> = fn(&<M as Machine>::Record, usize) -> Option<(u8, bool)>;
+/// What a replica took in a layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LayerValue {
+    /// The value, in the protocol's own code.
+    pub value: u8,
+    /// Whether the coin had a say in it: then some coin must lead everybody to the same value, whatever
+    /// they hear.
+    pub is_tossed: bool,
+}
+
+/// The value that a record holds for a layer, if it holds one.
+pub type ValueOf<M> = fn(&<M as Machine>::Record, usize) -> Option<LayerValue>;
 
 /// What the rest of an instance depends on, of one replica.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

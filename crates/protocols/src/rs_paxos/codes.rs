@@ -145,7 +145,7 @@ impl Replica {
         if is_proposed && !instance.attached.is_to(from) {
             let it = MemberSet::only(from);
             let value = proposal.value;
-            let until_ns = self.line.put(value.as_ref(), (code, it), now_ns);
+            let until_ns = self.line.put(value.as_ref(), code, it, now_ns);
             if let Some(instance) = self.instance_mut(slot) {
                 instance.attached.sent(it, until_ns);
             }

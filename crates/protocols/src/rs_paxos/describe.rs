@@ -234,7 +234,7 @@ pub(super) fn explain(replica: &Replica) -> String {
         replica.offers.len(),
         replica.backlog.len()
     );
-    let highest: Ballot = replica.claim.0;
-    let known = format!("last claim {highest:?}{}", chosen(replica.claim.1));
+    let highest: Ballot = replica.claim.ballot;
+    let known = format!("last claim {highest:?}{}", chosen(replica.claim.claim));
     format!("{}; {waiting}; {known}", state(replica).join("; "))
 }

@@ -2,8 +2,9 @@
 
 use super::Replica;
 use super::ballot::Ballot;
+use super::learner::LeaderClaim;
 use super::messages::{Accept, Claim, Message, has_bulk};
-use super::role::{Instance, Leader, Recovered, Role, Tally, is_whole};
+use super::role::{Instance, Leader, PendingEntry, Recovered, Role, Tally, is_whole};
 use crate::shared::lives::Lives;
 use crate::shared::under_way::{UnderWay, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
@@ -65,7 +66,7 @@ impl Replica {
             && !leader
                 .pending
                 .iter()
-                .any(|(pending, _)| pending.id == entry.id)
+                .any(|pending| pending.entry.id == entry.id)
             && !leader
                 .spreading
                 .iter()
@@ -76,7 +77,10 @@ impl Replica {
             if is_large {
                 self.spread(entry, out);
             } else {
-                leader.pending.push_back((entry, None));
+                leader.pending.push_back(PendingEntry {
+                    entry,
+                    spread_code: None,
+                });
             }
         }
     }
@@ -124,20 +128,19 @@ impl Replica {
             if leader.next >= end {
                 return;
             }
-            let Some((entry, spread)) = leader.pending.pop_front() else {
+            let Some(PendingEntry { entry, spread_code }) = leader.pending.pop_front() else {
                 return;
             };
             let slot = leader.next;
             leader.next = slot.next();
-            let Some(code) = spread else {
+            let Some(code) = spread_code else {
                 let code = self.code_of(Some(&entry));
                 self.propose(slot, Some(entry), code, MemberSet::EMPTY, out);
                 continue;
             };
             // What was spread is there or on its way; who lost it says so later.
             let (others, now_ns) = (self.config.others(), self.now_ns());
-            let mut attached = UnderWay::default();
-            attached.sent(others, self.line.through_ns(now_ns));
+            let attached = UnderWay::new(others, self.line.through_ns(now_ns));
             self.propose(slot, Some(entry), code, others, out);
             self.instance_grown((slot.0 - self.ap.0) as usize).attached = attached;
         }
@@ -179,7 +182,7 @@ impl Replica {
         }
         let mut attached = UnderWay::default();
         let now_ns = self.now_ns();
-        let mut until_ns = self.line.put(value.as_ref(), (code, lacking), now_ns);
+        let mut until_ns = self.line.put(value.as_ref(), code, lacking, now_ns);
         if let Some(entry) = value.as_ref().filter(|entry| is_long(entry)) {
             until_ns = now_ns + alone_ns(entry, lacking) + self.pace.patience_ns();
         }
@@ -389,7 +392,7 @@ impl Replica {
                 since
             }
             _ => {
-                let (ballot, claim) = self.claim;
+                let LeaderClaim { ballot, claim } = self.claim;
                 if self.leadership.is_led() || next < claim.upto {
                     let earlier = Vec::new();
                     let message = Message::Commit {

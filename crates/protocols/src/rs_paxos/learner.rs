@@ -14,6 +14,13 @@ use super::role::{Instance, Role};
 use crate::shared::decided::DecidedSet;
 use quorate_core::{Base, Due, EntryId, Event, MemberIndex, Out, Slot};
 
+/// What a leader says to be chosen, with the ballot in which it says so.
+#[derive(Clone, Copy, Default, Hash, Debug)]
+pub(super) struct LeaderClaim {
+    pub(super) ballot: Ballot,
+    pub(super) claim: Claim,
+}
+
 impl Replica {
     /// A leader's commit notice, maybe passed on by another.
     pub(super) fn on_commit(
@@ -69,14 +76,14 @@ impl Replica {
     /// Slots decided in the ballot of their teller. What it said later includes what it said
     /// before, or can be fetched.
     pub(super) fn learn(&mut self, ballot: Ballot, claim: Claim) {
-        let (known, known_claim) = self.claim;
-        if ballot > known || ballot == known && claim.upto > known_claim.upto {
-            self.claim = (ballot, claim);
+        let known = self.claim;
+        if ballot > known.ballot || ballot == known.ballot && claim.upto > known.claim.upto {
+            self.claim = LeaderClaim { ballot, claim };
         }
     }
 
     pub(super) fn is_chosen(&self, slot: Slot, instance: &Instance) -> bool {
-        let (ballot, claim) = self.claim;
+        let LeaderClaim { ballot, claim } = self.claim;
         let is_claimed = claim.since <= slot && slot < claim.upto;
         let is_over_ballots = self.config.faults.is(Fault::ClaimOverBallots);
         let is_of_ballot = |accepted: Ballot| accepted == ballot || is_over_ballots;
@@ -121,7 +128,7 @@ impl Replica {
                 leader.since = leader.since.max(last.next());
             }
         }
-        if self.ap < self.claim.1.upto && !self.armed.catch_up && !self.is_leader() {
+        if self.ap < self.claim.claim.upto && !self.armed.catch_up && !self.is_leader() {
             self.armed.catch_up = true;
             out.arm(Timer::CatchUp, Due::After(self.config.learn_delay_ns));
         }
@@ -150,7 +157,7 @@ impl Replica {
     /// Decided slots have not become known for a moment: they are fetched.
     pub(super) fn on_catch_up(&mut self, out: &mut Out<Self>) {
         self.armed.catch_up = false;
-        let (ballot, claim) = self.claim;
+        let LeaderClaim { ballot, claim } = self.claim;
         let is_behind = self.ap < claim.upto && !self.is_leader();
         if is_behind && ballot.node != self.config.my_id() {
             out.emit(Event::Branch("decided elsewhere"));
@@ -181,7 +188,7 @@ impl Replica {
             leader.next = leader.next.max(next);
             leader
                 .pending
-                .retain(|(entry, _)| !done.entries.contains(entry.id));
+                .retain(|pending| !done.entries.contains(pending.entry.id));
             leader
                 .spreading
                 .retain(|spreading| !done.entries.contains(spreading.entry.id));

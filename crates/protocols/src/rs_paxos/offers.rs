@@ -131,9 +131,9 @@ impl Replica {
         }
         let there_ns = self
             .line
-            .put(Some(entry), (1, MemberSet::only(leader)), now_ns);
-        let spread = (self.code_of(Some(entry)), self.config.others());
-        Line::default().put(Some(entry), spread, there_ns)
+            .put(Some(entry), 1, MemberSet::only(leader), now_ns);
+        let (code, others) = (self.code_of(Some(entry)), self.config.others());
+        Line::default().put(Some(entry), code, others, there_ns)
     }
 
     /// Gives a new leader all own entries.

@@ -5,8 +5,9 @@ use super::config::Config;
 use super::describe;
 use super::leader::OwnProposal;
 use super::leadership::Leadership;
+use super::learner::LeaderClaim;
 use super::lease::Lease;
-use super::messages::{Claim, Message, Record, Timer};
+use super::messages::{Message, Record, Timer};
 use super::offers::Offer;
 use super::presence::Presence;
 use super::reads::Answers;
@@ -46,7 +47,7 @@ pub struct Replica {
     /// The first slot behind every order accepted since the start.
     pub(super) orders_end: Slot,
     /// What the last leader heard of knows to be chosen.
-    pub(super) claim: (Ballot, Claim),
+    pub(super) claim: LeaderClaim,
     /// Names of the values chosen in the last slots before `ap`.
     pub(super) recent: VecDeque<Option<EntryId>>,
     /// What this replica is to the others.

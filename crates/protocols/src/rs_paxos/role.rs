@@ -163,8 +163,8 @@ pub(super) struct Leader {
     pub(super) recovered: Slot,
     /// Peers were told that every slot before this one is decided.
     pub(super) announced: Slot,
-    /// Entries waiting for a slot; those that were spread, with their code.
-    pub(super) pending: VecDeque<(Entry, Option<u8>)>,
+    /// Entries waiting for a slot.
+    pub(super) pending: VecDeque<PendingEntry>,
     /// Large values on their way to enough members.
     pub(super) spreading: Vec<Spreading>,
     /// Values to propose again once their payloads are here.
@@ -186,8 +186,16 @@ impl Hash for Leader {
         )
             .hash(to);
         let pending = self.pending.iter();
-        pending.for_each(|(entry, code)| (entry.id, code).hash(to));
+        pending.for_each(|one| (one.entry.id, one.spread_code).hash(to));
     }
+}
+
+/// An entry that waits for a slot.
+#[derive(Clone, Debug)]
+pub(super) struct PendingEntry {
+    pub(super) entry: Entry,
+    /// The code under which fragments went ahead of the slot, if any did.
+    pub(super) spread_code: Option<u8>,
 }
 
 /// A value of an earlier leader whose payloads are being gathered.

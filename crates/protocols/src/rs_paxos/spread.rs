@@ -4,7 +4,7 @@
 
 use super::Replica;
 use super::messages::{Accept, Message};
-use super::role::{Role, is_whole};
+use super::role::{PendingEntry, Role, is_whole};
 use crate::shared::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Event, MemberIndex, MemberSet, Out};
 use std::collections::VecDeque;
@@ -83,10 +83,9 @@ impl Replica {
     pub(super) fn spread(&mut self, entry: Entry, out: &mut Out<Self>) {
         let (code, others) = (self.code_of(Some(&entry)), self.config.others());
         self.say_spread(others, &entry, code, true, out);
-        let mut attached = UnderWay::default();
         let now_ns = self.now_ns();
-        let until_ns = self.line.put(Some(&entry), (code, others), now_ns);
-        attached.sent(others, until_ns);
+        let until_ns = self.line.put(Some(&entry), code, others, now_ns);
+        let attached = UnderWay::new(others, until_ns);
         if let Role::Leader(leader) = &mut self.role {
             leader.spreading.push(Spreading {
                 entry,
@@ -187,7 +186,7 @@ impl Replica {
             spreading.holders.insert(from);
         } else if !spreading.attached.is_to(from) {
             let (entry, it) = (spreading.entry.clone(), MemberSet::only(from));
-            let until_ns = self.line.put(Some(&entry), (code, it), now_ns);
+            let until_ns = self.line.put(Some(&entry), code, it, now_ns);
             spreading.attached.sent(it, until_ns);
             self.say_spread(it, &entry, code, true, out);
         }
@@ -204,7 +203,10 @@ impl Replica {
             spreading.holders.len() + 1 >= enough
         };
         for spread in leader.spreading.extract_if(.., is_spread) {
-            leader.pending.push_back((spread.entry, Some(spread.code)));
+            leader.pending.push_back(PendingEntry {
+                entry: spread.entry,
+                spread_code: Some(spread.code),
+            });
         }
     }
 
@@ -228,9 +230,7 @@ impl Replica {
             }
             spreading.is_fresh = is_smaller;
             if is_smaller {
-                let until_ns = self
-                    .line
-                    .put(Some(&spreading.entry), (code, others), now_ns);
+                let until_ns = self.line.put(Some(&spreading.entry), code, others, now_ns);
                 spreading.attached.sent(others, until_ns);
             } else {
                 spreading.attached.expire(now_ns);

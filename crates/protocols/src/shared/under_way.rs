@@ -25,7 +25,8 @@ impl Line {
     pub(crate) fn put(
         &mut self,
         value: Option<&Entry>,
-        (code, to): (u8, MemberSet),
+        code: u8,
+        to: MemberSet,
         now_ns: u64,
     ) -> u64 {
         let fragment_bytes = value.map_or(0, Entry::bulk_len) / u64::from(code.max(1));
@@ -77,6 +78,15 @@ impl Hash for UnderWay {
 }
 
 impl UnderWay {
+    /// Fragments of a value go to these members; by this time, on the own clock in ns, they are there.
+    pub(crate) fn new(to: MemberSet, until_ns: u64) -> Self {
+        UnderWay {
+            to,
+            since_ns: 0,
+            until_ns,
+        }
+    }
+
     /// Fragments of a value went to these members; by this time they are there.
     pub(crate) fn sent(&mut self, to: MemberSet, until_ns: u64) {
         self.to |= to;
@@ -148,16 +158,16 @@ mod tests {
     fn the_line_is_as_long_as_what_the_links_carry_and_never_much_longer_than_they_may_need() {
         let (value, mut line) = (value(30_000), Line::default());
         let others = MemberSet::from_bits(0b11110);
-        assert_eq!(line.put(Some(&value), (1, others), 5), 5 + 12 * MILLIS);
-        assert_eq!(line.put(Some(&value), (3, others), 5), 5 + 16 * MILLIS);
+        assert_eq!(line.put(Some(&value), 1, others, 5), 5 + 12 * MILLIS);
+        assert_eq!(line.put(Some(&value), 3, others, 5), 5 + 16 * MILLIS);
         assert_eq!(
-            line.put(Some(&value), (3, MemberSet::EMPTY), 5),
+            line.put(Some(&value), 3, MemberSet::EMPTY, 5),
             5 + 16 * MILLIS
         );
-        assert_eq!(line.put(None, (1, others), 5), 5 + 16 * MILLIS);
+        assert_eq!(line.put(None, 1, others, 5), 5 + 16 * MILLIS);
         assert!(!line.is_through(15 * MILLIS) && line.is_through(17 * MILLIS));
         for _ in 0..10_000 {
-            line.put(Some(&value), (1, others), 5);
+            line.put(Some(&value), 1, others, 5);
         }
         assert!(line.is_through(LINE_NS_MAX + 13 * MILLIS));
     }

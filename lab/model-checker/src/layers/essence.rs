@@ -4,7 +4,7 @@ use super::listening::Prospect;
 use super::{Local, Place, Search};
 use crate::interner::Code;
 use quorate_core::{EntryId, Plain};
-use quorate_protocols::Gist;
+use quorate_protocols::{Gist, LayerValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What somebody may have decided, and of all replicas, ascending, what they look like and whether
@@ -67,7 +67,7 @@ impl<M: Plain> Search<'_, M> {
         let gist = self.gist_of(local);
         let last = layer.saturating_sub(1);
         let values = (last..).map_while(|layer| self.value_of(local, layer));
-        let values = values.map(|(value, _)| value).collect();
+        let values = values.map(|taken| taken.value).collect();
         let gist = gist.map(|gist| (gist.prop, gist.request));
         let next = self.looks.numbers.len() as Look;
         let look = *self.looks.numbers.entry((gist, values)).or_insert(next);
@@ -95,8 +95,8 @@ impl<M: Plain> Search<'_, M> {
         self.gist_of(local).map_or(0, |gist| gist.layer)
     }
 
-    /// The value taken in a layer, and whether the coin had a say in it.
-    pub(super) fn value_of(&self, local: Local, layer: usize) -> Option<(u8, bool)> {
+    /// The value taken in a layer.
+    pub(super) fn value_of(&self, local: Local, layer: usize) -> Option<LayerValue> {
         self.record_of(local)
             .and_then(|record| (self.layers.value)(record, layer))
     }

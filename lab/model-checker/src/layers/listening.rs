@@ -106,9 +106,9 @@ impl<M: Plain> Search<'_, M> {
             Outcome::Decided(code) => End::Decided(code),
             Outcome::Said(local) if self.layer_of(local) <= layer => End::Silent,
             Outcome::Said(local) => {
-                let value = self.value_of(local, layer);
-                let tossed = value.filter(|(_, is_tossed)| *is_tossed);
-                End::Said(self.look(local, layer + 1), tossed.map(|(value, _)| value))
+                let taken = self.value_of(local, layer);
+                let tossed = taken.filter(|taken| taken.is_tossed);
+                End::Said(self.look(local, layer + 1), tossed.map(|taken| taken.value))
             }
         }
     }

@@ -142,7 +142,7 @@ fn recovered_by_the_unverified(edit: fn(&mut Config)) -> usize {
     let mut lone = Lone::new(edit, vec![view(0), stale]);
     let mut ask = pulse(3, 5, 0, Vec::new());
     if let Message::Pulse(pulse) = &mut ask {
-        pulse.nack = vec![(Slot(0), Slot(5))];
+        pulse.nack = vec![Slot(0)..Slot(5)];
     }
     lone.hear(2, ask);
     let answers = lone.said().iter().filter_map(|(_, message)| match message {
@@ -172,7 +172,7 @@ fn a_proposer_that_starts_again_is_silent_and_asks_for_a_view() {
     assert_eq!(proposals.count(), 0);
     let asks = |(to, message): &(Peers, Message)| {
         let reason = Reason::Restarted;
-        let is_it = matches!(message, Message::PreVc { reason: other, .. } if *other == reason);
+        let is_it = matches!(message, Message::PreVc(question) if question.reason == reason);
         *to == Peers::All && is_it
     };
     assert!(lone.said().iter().any(asks));

@@ -3,7 +3,7 @@
 mod parts;
 
 use super::log::Position;
-use super::messages::{Logged, Message, Pulse, Reason, Record};
+use super::messages::{Logged, Message, PreVc, Pulse, Reason, Record};
 use crate::shared::lives::{Life, Lives};
 use crate::shared::rejoin::RejoinAnswer;
 use parts::{flag, slot, view};
@@ -39,19 +39,13 @@ impl Wire for Message {
                 out.u8(1);
                 entry.encode(out);
             }
-            Message::PreVc {
-                boot,
-                campaign,
-                position,
-                next,
-                reason,
-            } => {
+            Message::PreVc(question) => {
                 out.u8(2);
-                out.u64(boot.0);
-                out.varint(*campaign);
-                position.encode(out);
-                next.encode(out);
-                reason.encode(out);
+                out.u64(question.boot.0);
+                out.varint(question.campaign);
+                question.position.encode(out);
+                question.next.encode(out);
+                question.reason.encode(out);
             }
             Message::PreVcOk {
                 boot,
@@ -113,13 +107,13 @@ impl Wire for Message {
             1 => Message::Forward {
                 entry: Entry::decode(input)?,
             },
-            2 => Message::PreVc {
+            2 => Message::PreVc(PreVc {
                 boot: Boot(input.u64()?),
                 campaign: input.varint()?,
                 position: Position::decode(input)?,
                 next: slot(input)?,
                 reason: Reason::decode(input)?,
-            },
+            }),
             3 => Message::PreVcOk {
                 boot: Boot(input.u64()?),
                 campaign: input.varint()?,

@@ -35,13 +35,15 @@ pub(super) fn flag(input: &mut Decoder) -> Result<bool, WireError> {
     }
 }
 
+/// A list of at most `count_max` items, each of at least `bytes_min`.
 fn list<T>(
     input: &mut Decoder,
-    (size_min, most): (usize, usize),
+    bytes_min: usize,
+    count_max: usize,
     decode: impl Fn(&mut Decoder) -> Result<T, WireError>,
 ) -> Result<Vec<T>, WireError> {
-    let count = input.count(size_min)?;
-    if count > most {
+    let count = input.count(bytes_min)?;
+    if count > count_max {
         return Err(WireError::Range("count"));
     }
     (0..count).map(|_| decode(input)).collect()
@@ -80,8 +82,8 @@ impl Wire for ViewInit {
             view: view(input)?,
             initiator: MemberIndex::decode(input)?,
             at: slot(input)?,
-            pattern: list(input, (1, PATTERN_MAX), MemberIndex::decode)?,
-            segments: list(input, (2, SEGMENTS_MAX), |input| {
+            pattern: list(input, 1, PATTERN_MAX, MemberIndex::decode)?,
+            segments: list(input, 2, SEGMENTS_MAX, |input| {
                 Ok(Segment {
                     eview: view(input)?,
                     first: slot(input)?,
@@ -191,9 +193,9 @@ impl Wire for Pulse {
         self.header.encode(out);
         self.proposal.encode(out);
         out.varint(self.nack.len() as u64);
-        for (from, until) in &self.nack {
-            from.encode(out);
-            until.encode(out);
+        for slots in &self.nack {
+            slots.start.encode(out);
+            slots.end.encode(out);
         }
         out.varint(self.recover.len() as u64);
         self.recover.iter().for_each(|logged| logged.encode(out));
@@ -203,10 +205,8 @@ impl Wire for Pulse {
         Ok(Pulse {
             header: Header::decode(input)?,
             proposal: Option::decode(input)?,
-            nack: list(input, (2, RANGES_MAX), |input| {
-                Ok((slot(input)?, slot(input)?))
-            })?,
-            recover: list(input, (3, RECOVER_MAX), Logged::decode)?,
+            nack: list(input, 2, RANGES_MAX, |input| Ok(slot(input)?..slot(input)?))?,
+            recover: list(input, 3, RECOVER_MAX, Logged::decode)?,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Replica;
 use super::messages::{Message, Record};
+use super::queue::EntryName;
 use super::queue::Offer;
 use crate::shared::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, MemberSet, Now, Out, Peers, Slot};
@@ -29,7 +30,7 @@ impl Replica {
     }
 
     /// A name and a stamp for an entry that is formed outside.
-    pub(crate) fn name_entry(&mut self, now: Now) -> (EntryId, u64) {
+    pub(crate) fn name_entry(&mut self, now: Now) -> EntryName {
         let (origin, boot) = (self.config.my_id(), self.config.boot);
         self.names.next(origin, boot, now.clock_ns)
     }

@@ -2,7 +2,7 @@
 
 use super::config::WINDOW_MAX;
 use super::trail::{Mode, Step, Trail};
-use crate::registry::Gist;
+use crate::registry::{Gist, LayerValue};
 use quorate_core::{Boot, Carry, Entry, EntryId, Slot};
 
 /// What replicas say to each other.
@@ -273,13 +273,14 @@ pub(crate) fn gist(record: &Record) -> Option<Gist> {
     })
 }
 
-/// The value of one step, and whether it is a State that follows a vote which the coin may settle.
-pub(crate) fn value_at(record: &Record, index: usize) -> Option<(u8, bool)> {
+/// The value of one step. The coin had a say in a State that follows a vote.
+pub(crate) fn value_at(record: &Record, index: usize) -> Option<LayerValue> {
     let Record::Own { trail, .. } = record else {
         return None;
     };
     let is_tossed = matches!(trail.mode().step(index), Step::State(phase) if phase > 1);
-    trail.get(index).map(|value| (value as u8, is_tossed))
+    let value = trail.get(index)? as u8;
+    Some(LayerValue { value, is_tossed })
 }
 
 impl SlotMessage {

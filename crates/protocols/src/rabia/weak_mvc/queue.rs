@@ -24,6 +24,14 @@ impl Queue {
     }
 }
 
+/// What tells an own entry from all others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryName {
+    pub(crate) id: EntryId,
+    /// The reading of the hybrid clock, ns since the Unix epoch.
+    pub(crate) stamp_ns: u64,
+}
+
 /// Names and stamps of own entries.
 #[derive(Clone, Copy, Default, Hash, Debug)]
 pub(super) struct Names {
@@ -34,12 +42,15 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The name of the next own entry, and its stamp.
-    pub(super) fn next(&mut self, origin: ReplicaId, boot: Boot, clock_ns: u64) -> (EntryId, u64) {
+    /// The name of the next own entry.
+    pub(super) fn next(&mut self, origin: ReplicaId, boot: Boot, clock_ns: u64) -> EntryName {
         self.seq += 1;
         self.hlc_ns = clock_ns.max(self.hlc_ns + 1);
         let seq = self.seq;
-        (EntryId { origin, boot, seq }, self.hlc_ns)
+        EntryName {
+            id: EntryId { origin, boot, seq },
+            stamp_ns: self.hlc_ns,
+        }
     }
 
     /// Whether an own entry has this sequence number.
@@ -112,7 +123,7 @@ impl Replica {
             let (commands_max, bytes_max) =
                 (self.config.batch_commands_max, self.config.batch_bytes_max);
             let batch = self.queue.commands.fill(commands_max, bytes_max);
-            let (id, stamp_ns) = self.name_entry(now);
+            let EntryName { id, stamp_ns } = self.name_entry(now);
             let entry = batch.finish(id, stamp_ns);
             let message = Message::Batch {
                 entry: entry.clone(),
@@ -137,11 +148,10 @@ impl Replica {
     /// remembered to be on its way.
     pub(super) fn given_to_links(&mut self, bytes: usize, to: MemberSet, now_ns: u64) -> UnderWay {
         let until_ns = self.line.put_bytes(bytes as u64, to, now_ns);
-        let mut attached = UnderWay::default();
-        if until_ns > now_ns {
-            attached.sent(to, until_ns);
+        match until_ns > now_ns {
+            true => UnderWay::new(to, until_ns),
+            false => UnderWay::default(),
         }
-        attached
     }
 
     fn batches_under_way(&self) -> usize {

@@ -92,12 +92,24 @@ fn encode_code(value: &Option<Entry>, code: u8, is_there: bool, out: &mut Encode
     }
 }
 
-fn decode_code(value: &Option<Entry>, input: &mut Decoder) -> Result<(u8, bool), WireError> {
+/// The code of a value on the wire, and whether a fragment under it comes along.
+struct CodedPart {
+    code: u8,
+    is_there: bool,
+}
+
+fn decode_code(value: &Option<Entry>, input: &mut Decoder) -> Result<CodedPart, WireError> {
     if !has_bulk(value.as_ref()) {
-        return Ok((1, true));
+        return Ok(CodedPart {
+            code: 1,
+            is_there: true,
+        });
     }
     let byte = input.u8()?;
-    Ok((checked_code(byte & !IS_THERE)?, byte & IS_THERE != 0))
+    Ok(CodedPart {
+        code: checked_code(byte & !IS_THERE)?,
+        is_there: byte & IS_THERE != 0,
+    })
 }
 
 pub(super) fn checked_code(code: u8) -> Result<u8, WireError> {
@@ -117,7 +129,10 @@ impl Wire for Accept {
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
         let (ballot, slot) = (Ballot::decode(input)?, Slot::decode(input)?);
         let value = Option::decode(input)?;
-        let (code, is_attached) = decode_code(&value, input)?;
+        let CodedPart {
+            code,
+            is_there: is_attached,
+        } = decode_code(&value, input)?;
         let claim = Claim::decode(input)?;
         Ok(Accept {
             ballot,
@@ -177,7 +192,10 @@ impl Wire for Record {
             2 => {
                 let (slot, ballot) = (Slot::decode(input)?, Ballot::decode(input)?);
                 let value = Option::decode(input)?;
-                let (code, is_held) = decode_code(&value, input)?;
+                let CodedPart {
+                    code,
+                    is_there: is_held,
+                } = decode_code(&value, input)?;
                 Record::Accept {
                     slot,
                     ballot,

@@ -7,7 +7,7 @@ use crate::network::{Network, exponential};
 use crate::plan::Links;
 use crate::queue::Queue;
 use fastrand::Rng;
-use quorate_core::{MICROS, MILLIS, MemberIndex, SECONDS};
+use quorate_core::{MICROS, MILLIS, MemberIndex, Now, SECONDS};
 use quorate_protocols::nezha::{Delays, Estimates};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -196,7 +196,12 @@ impl Run {
         let estimates = &self.senders[sender];
         // Nobody here is a receiver of its own.
         let delay_ns = estimates.reach_ns(now_ns, None, DELAY_MAX_NS, None);
-        let deadline_ns = estimates.deadline((now_ns, delay_ns), now_ns, DELAY_MAX_NS);
+        let now = Now {
+            mono_ns: now_ns,
+            clock_ns: now_ns,
+            clock_error_ns: 0,
+        };
+        let deadline_ns = estimates.deadline(now, delay_ns, DELAY_MAX_NS);
         let number = self.sent;
         self.sent += 1;
         for receiver in 0..RECEIVERS {
