@@ -65,6 +65,14 @@ pub(crate) fn need_etcd(binary: &Path, or: &str) -> Result<(), String> {
     }
 }
 
+/// Where a cluster is found.
+struct Endpoints {
+    /// The URLs that clients use.
+    used: Vec<String>,
+    /// Those of the replicas behind them, where clients use gateways.
+    behind: Vec<String>,
+}
+
 impl Cluster {
     /// Starts etcd, one process per replica, with its own defaults: fdatasync before every answer.
     pub(crate) fn etcd(
@@ -144,7 +152,8 @@ impl Cluster {
             },
             ..Launch::new(binary, arguments, log)
         })?;
-        (cluster.endpoints, cluster.behind) = cluster.read_endpoints()?;
+        let printed = cluster.read_endpoints()?;
+        (cluster.endpoints, cluster.behind) = (printed.used, printed.behind);
         Ok(cluster)
     }
 
@@ -211,8 +220,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// The URLs that clients use, and those of the replicas behind them where clients use gateways.
-    fn read_endpoints(&mut self) -> Result<(Vec<String>, Vec<String>), String> {
+    /// Waits until the program says where clients find it.
+    fn read_endpoints(&mut self) -> Result<Endpoints, String> {
         let urls = |list: &str| -> Vec<String> {
             let urls = list.split([',', ' ']).filter(|url| !url.is_empty());
             urls.map(str::to_owned).collect()
@@ -227,8 +236,14 @@ impl Cluster {
         });
         let replicas = found.map_err(|why| self.not_started(&format!("it {why}")))?;
         Ok(match gateways {
-            Some(gateways) => (gateways, replicas),
-            None => (replicas, Vec::new()),
+            Some(gateways) => Endpoints {
+                used: gateways,
+                behind: replicas,
+            },
+            None => Endpoints {
+                used: replicas,
+                behind: Vec::new(),
+            },
         })
     }
 

@@ -65,7 +65,7 @@ impl Timeline {
     }
 
     /// A word for a line of a class, in the place of a number beside the title.
-    pub(crate) fn legend(&self, svg: &mut Svg, (place, class): (usize, &str), words: &str) {
+    pub(crate) fn legend(&self, svg: &mut Svg, place: usize, class: &str, words: &str) {
         let (x, y) = (LEFT + 400.0 + 240.0 * place as f64, self.top + 14.0);
         svg.line((x - 30.0, y - 4.0), (x - 6.0, y - 4.0), class);
         svg.text((x, y), "legend", words);

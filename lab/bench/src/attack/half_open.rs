@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::closed::Closed;
 use super::{Target, wire};
 
 /// Opens connections that say nothing, a part of HTTP/2's preface, or a part of the head of a request. Each must
@@ -25,25 +26,16 @@ pub(super) async fn run(target: &Target) -> Result<String, String> {
             attackers.spawn(async move { keep_opening(&authority, &bytes, over).await });
         }
     }
-    let (mut closed, mut longest) = (0, Duration::ZERO);
+    let mut closed = Closed::default();
     while let Some(attacker) = attackers.join_next().await {
-        let (count, took) = attacker.map_err(|error| error.to_string())??;
-        closed += count;
-        longest = longest.max(took);
+        closed.merge(attacker.map_err(|error| error.to_string())??);
     }
-    let seconds = longest.as_secs_f64();
-    Ok(format!(
-        "{closed} closed by replicas, within {seconds:.1} s"
-    ))
+    Ok(closed.to_string())
 }
 
 /// How many connections the server closed, and the longest time that took.
-async fn keep_opening(
-    authority: &str,
-    bytes: &[u8],
-    over: Instant,
-) -> Result<(u32, Duration), String> {
-    let (mut closed, mut longest) = (0, Duration::ZERO);
+async fn keep_opening(authority: &str, bytes: &[u8], over: Instant) -> Result<Closed, String> {
+    let mut closed = Closed::default();
     while Instant::now() < over {
         let Ok(mut connection) = wire::connect(authority, bytes).await else {
             tokio::time::sleep(PAUSE).await;
@@ -56,10 +48,9 @@ async fn keep_opening(
                 "a connection that said \"{text}\" was not closed within {CLOSED_WITHIN:?}"
             ));
         }
-        closed += 1;
-        longest = longest.max(began.elapsed());
+        closed.note(began.elapsed());
     }
-    Ok((closed, longest))
+    Ok(closed)
 }
 
 const PAUSE: Duration = Duration::from_millis(100);

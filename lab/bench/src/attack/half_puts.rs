@@ -28,14 +28,19 @@ pub(super) async fn run(target: &Target) -> Result<String, String> {
     let (mut begun, mut refused) = (0, 0);
     while let Some(attacker) = attackers.join_next().await {
         let counts = attacker.map_err(|error| error.to_string())?;
-        begun += counts.0;
-        refused += counts.1;
+        begun += counts.begun;
+        refused += counts.refused;
     }
     Ok(format!("{begun} puts begun, {refused} of them refused"))
 }
 
-/// How many puts were begun, and how many refused.
-async fn keep_beginning(authority: &str, half: &Bytes, over: Instant) -> (u64, u64) {
+/// How many puts there were.
+struct PutCounts {
+    begun: u64,
+    refused: u64,
+}
+
+async fn keep_beginning(authority: &str, half: &Bytes, over: Instant) -> PutCounts {
     let (mut begun, mut refused) = (0, 0);
     while Instant::now() < over {
         let Ok(mut session) = Session::connect(authority, u32::from(u16::MAX)).await else {
@@ -63,7 +68,7 @@ async fn keep_beginning(authority: &str, half: &Bytes, over: Instant) -> (u64, u
             tokio::time::sleep(PAUSE).await;
         }
     }
-    (begun, refused)
+    PutCounts { begun, refused }
 }
 
 /// A little less than a replica takes.

@@ -3,6 +3,7 @@
 //! Each attack has a cluster of its own, with honest clients that put before, while and after it lasts. To add one: a
 //! file with its `run`, a [`Kind`], and a line in [`Kind::run`].
 
+mod closed;
 mod false_hello;
 mod half_open;
 mod half_puts;
@@ -241,12 +242,12 @@ fn attack(
         kind.run(&target).await
     });
     std::thread::sleep(AFTER);
-    let (idle, peak) = observer.stop();
+    let observed = observer.stop();
     Ok(Outcome {
         kind,
         seen: honest.stop()?,
-        idle,
-        peak,
+        idle: observed.first,
+        peak: observed.most,
         told,
         ended: cluster.check_alive().err(),
     })

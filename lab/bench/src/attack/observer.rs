@@ -36,6 +36,15 @@ impl Peak {
     }
 }
 
+/// What processes had over a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Observed {
+    /// At first.
+    pub(super) first: Peak,
+    /// At most.
+    pub(super) most: Peak,
+}
+
 /// Looks at processes again and again.
 pub(super) struct Observer {
     thread: JoinHandle<Peak>,
@@ -63,10 +72,13 @@ impl Observer {
         }
     }
 
-    /// What there was at first, and at most.
-    pub(super) fn stop(self) -> (Peak, Peak) {
+    /// Looks no more.
+    pub(super) fn stop(self) -> Observed {
         self.stop.store(true, Ordering::Relaxed);
-        (self.first, self.thread.join().unwrap_or(self.first))
+        Observed {
+            first: self.first,
+            most: self.thread.join().unwrap_or(self.first),
+        }
     }
 }
 

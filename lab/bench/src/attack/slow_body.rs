@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use super::closed::Closed;
 use super::{Target, wire};
 
 /// Opens connections with a put each that never comes to its end. Each must be closed in time, and is made anew
@@ -19,24 +20,19 @@ pub(super) async fn run(target: &Target) -> Result<String, String> {
             attackers.spawn(async move { keep_putting(&authority, over).await });
         }
     }
-    let (mut closed, mut longest) = (0, Duration::ZERO);
+    let mut closed = Closed::default();
     while let Some(attacker) = attackers.join_next().await {
-        let (count, took) = attacker.map_err(|error| error.to_string())??;
-        closed += count;
-        longest = longest.max(took);
+        closed.merge(attacker.map_err(|error| error.to_string())??);
     }
-    let seconds = longest.as_secs_f64();
-    Ok(format!(
-        "{closed} closed by replicas, within {seconds:.1} s"
-    ))
+    Ok(closed.to_string())
 }
 
 /// How many connections the server closed, and the longest time that took.
-async fn keep_putting(authority: &str, over: Instant) -> Result<(u32, Duration), String> {
+async fn keep_putting(authority: &str, over: Instant) -> Result<Closed, String> {
     let mut begin = [wire::PREFACE, &wire::call(1, "/etcdserverpb.KV/Put")].concat();
     // A message of a mebibyte.
     begin.extend(wire::data(1, &[0, 0, 0x10, 0, 0]));
-    let (mut closed, mut longest) = (0, Duration::ZERO);
+    let mut closed = Closed::default();
     while Instant::now() < over {
         let Ok(mut connection) = wire::connect(authority, &begin).await else {
             tokio::time::sleep(TRICKLE_EVERY).await;
@@ -51,10 +47,9 @@ async fn keep_putting(authority: &str, over: Instant) -> Result<(u32, Duration),
                 "a put of 10 bytes a second was not ended within {CLOSED_WITHIN:?}"
             ));
         }
-        closed += 1;
-        longest = longest.max(began.elapsed());
+        closed.note(began.elapsed());
     }
-    Ok((closed, longest))
+    Ok(closed)
 }
 
 /// Says ten bytes of the body every second until the server closes the connection.

@@ -17,13 +17,21 @@ pub(super) fn render(comparison: &Comparison) -> String {
         let name = workload.name();
         panels.push(panel(
             format!("{name}s per second (more is better)"),
-            (&systems, &runs, workload),
+            Shown {
+                systems: &systems,
+                runs: &runs,
+                workload,
+            },
             |report| report.per_second,
             show_count,
         ));
         panels.push(panel(
             format!("p99 of a {name} (less is better)"),
-            (&systems, &runs, workload),
+            Shown {
+                systems: &systems,
+                runs: &runs,
+                workload,
+            },
             |report| report.latency.p99_ns as f64,
             |ns| show_ns(ns as u64),
         ));
@@ -41,7 +49,11 @@ pub(super) fn render(comparison: &Comparison) -> String {
         for (name, of) in latencies {
             let offered = show_count(rate);
             let title = format!("{name} at {offered} puts/s offered (less is better)");
-            let shown = (&systems[..], &runs[..], Workload::Put);
+            let shown = Shown {
+                systems: &systems,
+                runs: &runs,
+                workload: Workload::Put,
+            };
             panels.push(panel(title, shown, of, |ns| show_ns(ns as u64)));
         }
     }
@@ -64,15 +76,18 @@ pub(super) fn render(comparison: &Comparison) -> String {
 /// What is drawn of a run.
 type Figure = fn(&Report) -> f64;
 
+/// What a diagram is about.
+#[derive(Clone, Copy)]
+struct Shown<'a> {
+    systems: &'a [System],
+    runs: &'a [&'a Run],
+    workload: Workload,
+}
+
 /// One diagram: the medians of all systems, by the number of clients.
-fn panel(
-    title: String,
-    (systems, runs, workload): (&[System], &[&Run], Workload),
-    of: Figure,
-    show: fn(f64) -> String,
-) -> Panel {
-    let has_workload = |run: &&&Run| run.workload == workload;
-    let runs: Vec<&Run> = runs.iter().filter(has_workload).copied().collect();
+fn panel(title: String, shown: Shown<'_>, of: Figure, show: fn(f64) -> String) -> Panel {
+    let has_workload = |run: &&&Run| run.workload == shown.workload;
+    let runs: Vec<&Run> = shown.runs.iter().filter(has_workload).copied().collect();
     let group = |clients: u32| {
         let bar = |(index, system): (usize, &System)| {
             let same = runs
@@ -86,7 +101,7 @@ fn panel(
                 1 => "1 client".to_owned(),
                 _ => format!("{clients} clients"),
             },
-            bars: systems.iter().enumerate().filter_map(bar).collect(),
+            bars: shown.systems.iter().enumerate().filter_map(bar).collect(),
         }
     };
     let clients = in_order(&runs, |run| run.clients);

@@ -33,6 +33,13 @@ pub(crate) struct Side {
     keeps_compacted_watches: bool,
 }
 
+/// What came of a request for a lease.
+struct Granted {
+    outcome: Outcome,
+    /// The number of the lease, if there is one.
+    id: Option<i64>,
+}
+
 impl Side {
     /// Connects to a system's endpoints.
     pub(crate) async fn connect(urls: &[String], is_etcd: bool) -> Result<Side, String> {
@@ -115,11 +122,14 @@ impl Side {
     }
 
     async fn grant(&mut self, at: usize, request: LeaseGrantRequest) -> Served {
-        Ok(self.granted(at, request).await.0)
+        Ok(self.granted(at, request).await.outcome)
     }
 
     async fn grant_briefly(&mut self, at: usize, request: LeaseGrantRequest) -> Served {
-        let (mut granted, id) = self.granted(at, request).await;
+        let Granted {
+            outcome: mut granted,
+            id,
+        } = self.granted(at, request).await;
         if let Some(id) = id {
             let revoked = self.lease(at).lease_revoke(LeaseRevokeRequest { id }).await;
             granted.text.push_str(&outcome(revoked, |_| ()).text);
@@ -127,12 +137,8 @@ impl Side {
         Ok(granted)
     }
 
-    /// Grants a lease; gives its number, too.
-    async fn granted(
-        &mut self,
-        at: usize,
-        mut request: LeaseGrantRequest,
-    ) -> (Outcome, Option<i64>) {
+    /// Grants a lease.
+    async fn granted(&mut self, at: usize, mut request: LeaseGrantRequest) -> Granted {
         request.id = self.leases.real(request.id);
         let answer = self.lease(at).lease_grant(request).await;
         let mut id = None;
@@ -142,7 +148,7 @@ impl Side {
                 message.id = self.leases.name(message.id);
             }
         });
-        (outcome, id)
+        Granted { outcome, id }
     }
 
     async fn revoke(&mut self, at: usize, id: i64) -> Served {
@@ -271,9 +277,9 @@ impl Side {
             if !watches.is_empty() {
                 stream.progress(whole.revision, &self.leases).await?;
             }
-            let (told, events) = stream.take();
-            whole.events += events;
-            for (id, told) in told {
+            let told = stream.take();
+            whole.events += told.events;
+            for (id, told) in told.by_watch {
                 let _ = write!(
                     whole.text,
                     "stream {index}, watch {id}: {}; ",

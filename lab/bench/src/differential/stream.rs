@@ -29,6 +29,14 @@ pub(crate) struct Stream {
     progress: i64,
 }
 
+/// What the watches of a stream told.
+pub(crate) struct ToldByWatches {
+    /// By the number of the watch, in words.
+    pub(crate) by_watch: BTreeMap<i64, Vec<String>>,
+    /// How many events that was.
+    pub(crate) events: u64,
+}
+
 impl Stream {
     /// Opens a stream. etcd answers nothing at all before there is a watch, so neither is waited
     /// for here.
@@ -97,10 +105,12 @@ impl Stream {
         Ok(())
     }
 
-    /// What the watches told since the last time, by watch; and how many events that was.
-    pub(crate) fn take(&mut self) -> (BTreeMap<i64, Vec<String>>, u64) {
-        let events = std::mem::take(&mut self.events);
-        (std::mem::take(&mut self.told), events)
+    /// What the watches told since the last time.
+    pub(crate) fn take(&mut self) -> ToldByWatches {
+        ToldByWatches {
+            by_watch: std::mem::take(&mut self.told),
+            events: std::mem::take(&mut self.events),
+        }
     }
 
     async fn ask(&mut self, request: RequestUnion) -> Result<(), String> {

@@ -37,6 +37,14 @@ pub(super) struct Outage {
     pub(super) back: Duration,
 }
 
+/// A time without an acknowledged write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct WriteGap {
+    /// Since the load began.
+    began: Duration,
+    lasted: Duration,
+}
+
 impl Course {
     pub(super) fn head() -> String {
         format!(
@@ -63,13 +71,18 @@ impl Course {
         later.map(|sample| sample.done - outage.at).min()
     }
 
-    /// When the longest time without an acknowledged write began, and how long it was.
-    fn longest_gap(&self) -> (Duration, Duration) {
+    /// The longest time without an acknowledged write.
+    fn longest_gap(&self) -> WriteGap {
         let writes = self.samples.iter().filter(|sample| sample.is_write);
         let times: Vec<Duration> = writes.map(|sample| sample.done).collect();
-        let gaps = times.windows(2).map(|pair| (pair[0], pair[1] - pair[0]));
-        gaps.max_by_key(|(_, gap)| *gap)
-            .unwrap_or((Duration::ZERO, self.duration))
+        let gaps = times.windows(2).map(|pair| WriteGap {
+            began: pair[0],
+            lasted: pair[1] - pair[0],
+        });
+        gaps.max_by_key(|gap| gap.lasted).unwrap_or(WriteGap {
+            began: Duration::ZERO,
+            lasted: self.duration,
+        })
     }
 
     /// Operations a second, in bins.
@@ -153,11 +166,11 @@ impl fmt::Display for Course {
         let writes = self.samples.iter().filter(|sample| sample.is_write).count();
         let first = self.outages.first().map_or(self.duration, |one| one.at);
         let last = self.outages.last().map_or(Duration::ZERO, |one| one.back);
-        let (gap_at, gap) = self.longest_gap();
+        let gap = self.longest_gap();
         let gap = format!(
             "{} at {:.1} s",
-            show_ns(gap.as_nanos() as u64),
-            gap_at.as_secs_f64()
+            show_ns(gap.lasted.as_nanos() as u64),
+            gap.began.as_secs_f64()
         );
         let resumed = |which: usize| {
             let outage = self.outages.get(which);
@@ -243,7 +256,10 @@ pub(super) mod tests {
             course.resumed(course.outages[0]),
             Some(Duration::from_millis(250))
         );
-        let gap = (Duration::from_millis(550), Duration::from_millis(340));
+        let gap = WriteGap {
+            began: Duration::from_millis(550),
+            lasted: Duration::from_millis(340),
+        };
         assert_eq!(course.longest_gap(), gap);
         assert_eq!(
             course.wrong(Duration::from_millis(250)),

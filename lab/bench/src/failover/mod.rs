@@ -190,7 +190,11 @@ fn one(
     let mut counted = Counted::default();
     let struck = match first {
         Some(first) => strike_twice(
-            (args, kind.harm, first),
+            StrikePlan {
+                args,
+                harm: kind.harm,
+                first,
+            },
             runtime,
             &mut replicas,
             began,
@@ -223,14 +227,23 @@ fn one(
     })
 }
 
+/// Who is hurt, and how.
+struct StrikePlan<'a> {
+    args: &'a FailoverArgs,
+    harm: Harm,
+    /// The first victim where replicas take turns.
+    first: usize,
+}
+
 /// Hurts one after a third of the time, and the next one after two thirds.
 fn strike_twice(
-    (args, harm, first): (&FailoverArgs, Harm, usize),
+    plan: StrikePlan<'_>,
     runtime: &Runtime,
     replicas: &mut Replicas,
     began: Instant,
     counted: &mut Counted,
 ) -> Result<Vec<Outage>, String> {
+    let StrikePlan { args, harm, first } = plan;
     let mut outages = Vec::new();
     for third in 1..=2 {
         sleep_until(began + args.duration * third / 3);

@@ -52,12 +52,12 @@ fn panel(svg: &mut Svg, kind: Kind, courses: &[&Course], top: f64) {
             timeline.mark(svg, outage.back, mark);
         }
         let words = format!("{} (dashed: faults)", course.protocol);
-        timeline.legend(svg, (index, line), &words);
+        timeline.legend(svg, index, line, &words);
     }
     if let Some(course) = courses.iter().find(|course| !course.watched.is_empty()) {
         timeline.draw_points(svg, &course.watched, "watched");
         let words = format!("{}, from none to most of it", course.figure);
-        timeline.legend(svg, (courses.len(), "watched"), &words);
+        timeline.legend(svg, courses.len(), "watched", &words);
     }
 }
 

@@ -41,13 +41,13 @@ pub(super) struct Told {
     pub(super) history: Vec<Op>,
     /// Values that were sent, by their digests: exports name values by these.
     pub(super) values: BTreeMap<u128, Bytes>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<AcknowledgedChange>,
     pub(super) errors: Vec<ClientError>,
 }
 
 /// A change that was acknowledged.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct AcknowledgedChange {
     pub(super) at: Instant,
     /// The number of the endpoint that acknowledged it.
     pub(super) endpoint: usize,
@@ -207,7 +207,7 @@ impl Session {
 
     /// Notes an acknowledged change.
     pub(super) fn note_change(&self, endpoint: usize, is_put: bool) {
-        self.told().changes.push(Change {
+        self.told().changes.push(AcknowledgedChange {
             at: Instant::now(),
             endpoint,
             is_put,

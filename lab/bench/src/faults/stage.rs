@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use super::client::Client;
-use super::session::{Change, Session};
+use super::session::{AcknowledgedChange, Session};
 
 /// A stretch of load, as its clients see it.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Span {
     }
 
     /// The longest time in it without any of these changes.
-    pub(super) fn gap<'a>(&self, changes: impl Iterator<Item = &'a Change>) -> Gap {
+    pub(super) fn gap<'a>(&self, changes: impl Iterator<Item = &'a AcknowledgedChange>) -> Gap {
         let in_time = changes.filter(|change| change.at <= self.ended);
         let times = in_time.map(|change| (change.at - self.started).as_nanos() as u64);
         gaps::longest(times.collect(), self.length().as_nanos() as u64)

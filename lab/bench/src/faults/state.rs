@@ -12,13 +12,13 @@ use quorate_tooling::scrape;
 
 /// What one replica says of its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct ReplicaState {
     pub(super) hash: u32,
     pub(super) revision: i64,
     applied: u64,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ReplicaState {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
@@ -28,20 +28,28 @@ impl fmt::Display for State {
     }
 }
 
-/// Waits until all endpoints have applied the same, and then compares their hashes. Returns their state, and how
-/// long it took until they had applied the same: hashing everything takes its own time.
+/// What replicas came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Converged {
+    /// The state of all of them.
+    pub(super) state: ReplicaState,
+    /// How long it took until they had applied the same: hashing everything takes its own time.
+    pub(super) took: Duration,
+}
+
+/// Waits until all endpoints have applied the same, and then compares their hashes.
 pub(super) async fn converged(
     endpoints: &[String],
     patience: Duration,
-) -> Result<(State, Duration), String> {
+) -> Result<Converged, String> {
     let began = Instant::now();
     loop {
         let applied = of_all(endpoints, applied).await;
         if let Some(index) = unanimous(&applied) {
-            let caught_up = began.elapsed();
+            let took = began.elapsed();
             let states = of_all(endpoints, state).await;
             match unanimous(&states) {
-                Some(state) if state.applied == index => return Ok((state, caught_up)),
+                Some(state) if state.applied == index => return Ok(Converged { state, took }),
                 // Not the end yet: a write without a waiting client may still have been under way.
                 _ if began.elapsed() > patience => {
                     return Err(differing("different states", endpoints, &states));
@@ -93,11 +101,11 @@ async fn applied(url: &str) -> Result<u64, String> {
     Ok(status.raft_applied_index)
 }
 
-async fn state(url: &str) -> Result<State, String> {
+async fn state(url: &str) -> Result<ReplicaState, String> {
     let mut channel = connect(url).await?;
     let request = HashKvRequest { revision: 0 };
     let found: HashKvResponse = ask(&mut channel, Call::HashKv, &request).await?;
-    Ok(State {
+    Ok(ReplicaState {
         hash: found.hash,
         revision: found.hash_revision,
         applied: applied(url).await?,

@@ -136,6 +136,13 @@ struct Turn<'a> {
     leader: String,
 }
 
+/// What clients saw.
+struct Reports {
+    small: Report,
+    /// Of the client that puts large values, if there is one.
+    large: Option<Report>,
+}
+
 impl Turn<'_> {
     fn begin(args: &LargeArgs, number: u16) -> Result<Turn<'_>, String> {
         let launch = Launch {
@@ -182,14 +189,14 @@ impl Turn<'_> {
         &self,
         beside: Beside,
         others: &[u32],
-        run: impl FnOnce() -> Result<(Report, Option<Report>), String>,
+        run: impl FnOnce() -> Result<Reports, String>,
     ) -> Result<Phase, String> {
         let mut pids = self.running.pids.clone();
         pids.push(std::process::id());
         pids.extend(others);
         let (before, usage) = (Reading::settled(&self.running)?, Usage::of(&pids));
         let places = places::Reading::take(&self.leader)?;
-        let (small, large) = run()?;
+        let Reports { small, large } = run()?;
         let places = places::Reading::take(&self.leader)?.since(&places);
         let used = Usage::of(&pids).since(usage);
         let traffic = Reading::settled(&self.running)?.since(&before);
@@ -204,24 +211,30 @@ impl Turn<'_> {
         })
     }
 
-    fn small(&self) -> Result<(Report, Option<Report>), String> {
+    fn small(&self) -> Result<Reports, String> {
         let mut job = self.job(CLIENTS, self.args.small);
         job.load.duration = Some(self.args.seconds);
         job.load.rate = Some(self.args.rate);
-        Ok((load::run(&job)?, None))
+        Ok(Reports {
+            small: load::run(&job)?,
+            large: None,
+        })
     }
 
     /// Small puts while another client puts large values, one after the other.
-    fn small_beside_large(&self) -> Result<(Report, Option<Report>), String> {
+    fn small_beside_large(&self) -> Result<Reports, String> {
         std::thread::scope(|scope| {
             let mut job = self.job(1, self.args.large);
             job.load.duration = Some(self.args.seconds);
             let large = scope.spawn(move || load::run(&job));
-            let (small, _) = self.small()?;
+            let Reports { small, .. } = self.small()?;
             let large = large.join().map_err(|_| "the large puts failed")??;
             match large.operations {
                 0 => Err(format!("no large put succeeded: {:?}", large.errors)),
-                _ => Ok((small, Some(large))),
+                _ => Ok(Reports {
+                    small,
+                    large: Some(large),
+                }),
             }
         })
     }

@@ -42,7 +42,7 @@ fn panel(svg: &mut Svg, change: &Done, samples: &[Sample], top: f64) {
     timeline.draw(svg, &rates, BIN, "rate");
     timeline.mark(svg, change.from, "mark");
     timeline.mark(svg, change.until, "mark");
-    timeline.legend(svg, (1, "mark"), "asked for, and done");
+    timeline.legend(svg, 1, "mark", "asked for, and done");
 }
 
 /// A gap of 20 ms is seen.

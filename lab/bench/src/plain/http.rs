@@ -57,7 +57,11 @@ impl Connection {
             self.receive().await?;
         };
         let head = String::from_utf8_lossy(&self.received[..head_end]).into_owned();
-        let (status, tag, length) = read_head(&head).ok_or_else(strange)?;
+        let Head {
+            status,
+            tag,
+            length,
+        } = read_head(&head).ok_or_else(strange)?;
         while self.received.len() < head_end + length {
             self.receive().await?;
         }
@@ -78,8 +82,16 @@ impl Connection {
     }
 }
 
-/// Status, tag, and length of the body.
-fn read_head(head: &str) -> Option<(u16, Option<u64>, usize)> {
+/// What the head of an answer says.
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    status: u16,
+    tag: Option<u64>,
+    /// Of the body, in bytes.
+    length: usize,
+}
+
+fn read_head(head: &str) -> Option<Head> {
     let status = head.split_ascii_whitespace().nth(1)?.parse().ok()?;
     let field = |wanted: &str| {
         let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
@@ -91,7 +103,11 @@ fn read_head(head: &str) -> Option<(u16, Option<u64>, usize)> {
         Some(length) => length.parse().ok()?,
         None => 0,
     };
-    Some((status, tag, length))
+    Some(Head {
+        status,
+        tag,
+        length,
+    })
 }
 
 fn strange() -> std::io::Error {
@@ -105,11 +121,18 @@ mod tests {
     #[test]
     fn a_head_tells_status_tag_and_length() {
         let head = "HTTP/1.1 200 OK\r\nETag: \"77\"\r\ncontent-length: 5\r\n\r\n";
-        assert_eq!(read_head(head), Some((200, Some(77), 5)));
-        assert_eq!(
-            read_head("HTTP/1.1 204 No Content\r\n\r\n"),
-            Some((204, None, 0))
-        );
+        let with_tag = Head {
+            status: 200,
+            tag: Some(77),
+            length: 5,
+        };
+        assert_eq!(read_head(head), Some(with_tag));
+        let empty = Head {
+            status: 204,
+            tag: None,
+            length: 0,
+        };
+        assert_eq!(read_head("HTTP/1.1 204 No Content\r\n\r\n"), Some(empty));
         assert_eq!(read_head("nonsense"), None);
     }
 }

@@ -102,8 +102,15 @@ pub fn run(args: &RingsArgs) -> Result<(), String> {
 
 const HEADINGS: [&str; 7] = ["what", "by", "per second", "p50", "p99", "p99.9", "max"];
 
-fn cells(latency: &(Latency, Duration)) -> Vec<String> {
-    let (latency, took) = latency;
+/// What a thread saw.
+struct Measured {
+    latency: Latency,
+    /// How long it measured.
+    took: Duration,
+}
+
+fn cells(measured: &Measured) -> Vec<String> {
+    let Measured { latency, took } = measured;
     let summary = latency.summary();
     vec![
         show_count(latency.count() as f64 / took.as_secs_f64()),
@@ -123,12 +130,7 @@ fn cores() -> io::Result<Vec<usize>> {
 }
 
 /// As the first thread sees it.
-fn measure(
-    what: What,
-    way: Way,
-    duration: Duration,
-    cores: &[usize],
-) -> io::Result<(Latency, Duration)> {
+fn measure(what: What, way: Way, duration: Duration, cores: &[usize]) -> io::Result<Measured> {
     let ends = network(way, what.threads())?;
     let threads: Vec<_> = ends
         .into_iter()
@@ -143,14 +145,14 @@ fn measure(
             })
         })
         .collect();
-    let mut latencies = Vec::new();
+    let mut measured = Vec::new();
     for thread in threads {
-        let latency = thread
+        let of_thread = thread
             .join()
             .map_err(|_| io::Error::other("a thread failed"))?;
-        latencies.push(latency?);
+        measured.push(of_thread?);
     }
-    Ok(latencies.swap_remove(0))
+    Ok(measured.swap_remove(0))
 }
 
 /// What a thread does. The first one says when it is over.
@@ -159,7 +161,7 @@ fn take_part(
     is_first: bool,
     mut end: Box<dyn End>,
     duration: Duration,
-) -> io::Result<(Latency, Duration)> {
+) -> io::Result<Measured> {
     end.register();
     let mut latency = Latency::new();
     let began = Instant::now();
@@ -179,9 +181,9 @@ fn take_part(
         let parity = (round % 2) as usize;
         while told[parity] < others {
             let message = end.receive()?;
-            let (of, last) = read(&message);
-            told[(of % 2) as usize] += 1;
-            last_round = last_round.or(last.then_some(of));
+            let Told { round, is_last } = read(&message);
+            told[(round % 2) as usize] += 1;
+            last_round = last_round.or(is_last.then_some(round));
         }
         told[parity] = 0;
         if !is_first && what == What::RoundTrip {
@@ -195,7 +197,8 @@ fn take_part(
             break;
         }
     }
-    Ok((latency, began.elapsed().saturating_sub(WARMUP)))
+    let took = began.elapsed().saturating_sub(WARMUP);
+    Ok(Measured { latency, took })
 }
 
 fn message(round: u64, is_last: bool) -> Message {
@@ -205,9 +208,18 @@ fn message(round: u64, is_last: bool) -> Message {
     message
 }
 
-fn read(message: &Message) -> (u64, bool) {
+/// What a message says.
+struct Told {
+    round: u64,
+    is_last: bool,
+}
+
+fn read(message: &Message) -> Told {
     let round = message.first_chunk().copied().unwrap_or_default();
-    (u64::from_le_bytes(round), message[8] == 1)
+    Told {
+        round: u64::from_le_bytes(round),
+        is_last: message[8] == 1,
+    }
 }
 
 /// Before anything counts.
@@ -226,8 +238,8 @@ mod tests {
         for way in ways {
             for what in [What::RoundTrip, What::Round(3), What::Round(5)] {
                 let duration = Duration::from_millis(50);
-                let (latency, _) = measure(what, way, duration, &cores).unwrap();
-                assert!(latency.count() > 10, "{what:?} by {way:?}");
+                let measured = measure(what, way, duration, &cores).unwrap();
+                assert!(measured.latency.count() > 10, "{what:?} by {way:?}");
             }
         }
     }

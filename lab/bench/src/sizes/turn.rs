@@ -27,7 +27,7 @@ pub(super) fn run(
         leader: 0,
     };
     for &value_bytes in &args.sizes {
-        let (report, traffic) = turn.measure(value_bytes)?;
+        let Measured { report, traffic } = turn.measure(value_bytes)?;
         eprintln!(
             "turn {} of {}: {}, {}: {} puts/s",
             pair + 1,
@@ -57,9 +57,17 @@ struct Turn<'a> {
     leader: usize,
 }
 
+/// What came of values of one length.
+struct Measured {
+    /// What clients saw.
+    report: Report,
+    /// What the cluster did meanwhile.
+    traffic: Traffic,
+}
+
 impl Turn<'_> {
     /// Measures in the steady state: again, a few times at most, if segments had to be made after all.
-    fn measure(&mut self, value_bytes: usize) -> Result<(Report, Traffic), String> {
+    fn measure(&mut self, value_bytes: usize) -> Result<Measured, String> {
         let mut attempts = 1;
         loop {
             let before = self.warm_up(value_bytes)?;
@@ -69,7 +77,10 @@ impl Turn<'_> {
             let after = Reading::settled(&self.running)?;
             let is_steady = !self.has_segments() || after.filled_since(&before) == 0.0;
             if is_steady || attempts == ATTEMPTS_MAX {
-                return Ok((report, after.since(&before)));
+                return Ok(Measured {
+                    report,
+                    traffic: after.since(&before),
+                });
             }
             attempts += 1;
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::runtime::Runtime;
 
-use observe::{Outcome, Written};
+use observe::{Outcome, Written, WrittenValue};
 use promise::Quorums;
 use quorate_load::replicas::Replicas;
 use quorate_load::trial::{Asker, ClusterArgs};
@@ -125,8 +125,11 @@ impl Trial<'_> {
             }
             Ok::<(), String>(())
         })?;
-        let lens = (0..count).map(|number| (number, Written::first_len(number)));
-        self.written.kept.extend(lens);
+        let written = (0..count).map(|number| WrittenValue {
+            number,
+            len: Written::first_len(number),
+        });
+        self.written.kept.extend(written);
         (self.written.first, self.written.next) = (count, count);
         Ok(())
     }
@@ -164,7 +167,7 @@ impl Trial<'_> {
     fn read(
         &mut self,
         what: &str,
-        expected: &[(u64, usize)],
+        expected: &[WrittenValue],
         through: &[usize],
     ) -> Result<(), String> {
         let values = self.written.values;
@@ -173,7 +176,7 @@ impl Trial<'_> {
             let found = self.runtime.block_on(async {
                 let mut asker = Asker::new(url, TIMEOUT)?;
                 let mut wrong = Vec::new();
-                for &(number, len) in expected {
+                for &WrittenValue { number, len } in expected {
                     let found = asker.insist_get(PATIENCE, &values.key(number)).await;
                     let found = found.map_err(|error| {
                         format!("{what}: value {number} through {url}: {error}")
@@ -192,11 +195,11 @@ impl Trial<'_> {
     }
 
     /// How many of these are there; those that are must be whole.
-    fn read_unknown(&mut self, unknown: &[(u64, usize)]) -> Result<usize, String> {
+    fn read_unknown(&mut self, unknown: &[WrittenValue]) -> Result<usize, String> {
         let values = self.written.values;
         let url = &self.replicas.endpoints[0];
         let mut done = 0;
-        for &(number, len) in unknown {
+        for &WrittenValue { number, len } in unknown {
             let key = values.key(number);
             let found = self
                 .runtime

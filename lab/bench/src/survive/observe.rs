@@ -18,14 +18,23 @@ pub(super) enum Kind {
     LargeRead,
 }
 
+/// A value that was written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WrittenValue {
+    /// What names it, and tells what it is.
+    pub(super) number: u64,
+    /// In bytes.
+    pub(super) len: usize,
+}
+
 /// What is written to a trial: what was there before everything else, and what was added.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) values: Values,
     /// Numbers and lengths of the values that were acknowledged.
-    pub(super) kept: Vec<(u64, usize)>,
+    pub(super) kept: Vec<WrittenValue>,
     /// Values whose writes were not acknowledged: they are there as they were written, or not at all.
-    pub(super) unknown: Vec<(u64, usize)>,
+    pub(super) unknown: Vec<WrittenValue>,
     /// The values written while all replicas ran, of each length: the first of `kept`.
     pub(super) first: u64,
     pub(super) next: u64,
@@ -149,7 +158,8 @@ impl Written {
                     None => &mut self.kept,
                     Some(_) => &mut self.unknown,
                 };
-                of.push((number, outcome.kind.len()));
+                let len = outcome.kind.len();
+                of.push(WrittenValue { number, len });
             }
             outcomes.push(outcome);
         }

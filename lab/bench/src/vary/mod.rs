@@ -118,16 +118,24 @@ pub fn run(args: &VaryArgs) -> Result<(), String> {
     }
     let mut runs = Vec::new();
     for pair in 0..args.pairs {
-        let mut order: Vec<(&str, usize)> = args.clusters().collect();
+        let mut order: Vec<Variant<'_>> = args.clusters().collect();
         if pair % 2 == 1 {
             order.reverse();
         }
-        for (protocol, value) in order {
-            turn(args, (pair, protocol, value), &mut runs)?;
+        for variant in order {
+            turn(args, pair, variant, &mut runs)?;
         }
     }
     print!("{}", render(args, &runs));
     Ok(())
+}
+
+/// A protocol with one value of the option.
+#[derive(Debug, Clone, Copy)]
+struct Variant<'a> {
+    protocol: &'a str,
+    /// The place of the value among those of the option.
+    value: usize,
 }
 
 impl VaryArgs {
@@ -138,16 +146,19 @@ impl VaryArgs {
     }
 
     /// What the option is set to.
-    fn value_of(&self, (protocol, value): (&str, usize)) -> &str {
-        match protocol {
+    fn value_of(&self, variant: Variant<'_>) -> &str {
+        match variant.protocol {
             ETCD => "-",
-            _ => &self.option.values[value],
+            _ => &self.option.values[variant.value],
         }
     }
 
-    /// What is compared: protocols, and which value of the option each has.
-    fn clusters(&self) -> impl Iterator<Item = (&str, usize)> {
-        let etcd = self.etcd.iter().map(|_| (ETCD, 0));
+    /// What is compared.
+    fn clusters(&self) -> impl Iterator<Item = Variant<'_>> {
+        let etcd = self.etcd.iter().map(|_| Variant {
+            protocol: ETCD,
+            value: 0,
+        });
         let protocols = self.protocols.iter().flat_map(|protocol| {
             let is_varied = self.varied.is_empty() || self.varied.contains(protocol);
             let values = if is_varied {
@@ -155,7 +166,7 @@ impl VaryArgs {
             } else {
                 1
             };
-            (0..values).map(move |value| (&protocol[..], value))
+            (0..values).map(move |value| Variant { protocol, value })
         });
         protocols.chain(etcd)
     }
@@ -164,9 +175,11 @@ impl VaryArgs {
 /// All loads, one after the other, against a fresh cluster.
 fn turn(
     args: &VaryArgs,
-    (pair, protocol, value): (u16, &str, usize),
+    pair: u16,
+    variant: Variant<'_>,
     runs: &mut Vec<Run>,
 ) -> Result<(), String> {
+    let Variant { protocol, value } = variant;
     let cluster = start(args, protocol, value)?;
     for offer in args.offers() {
         let report = load::run(&job(args, &cluster, offer))?;
@@ -175,7 +188,7 @@ fn turn(
             pair + 1,
             args.pairs,
             args.option.option,
-            args.value_of((protocol, value)),
+            args.value_of(variant),
             show_count(report.per_second),
         );
         runs.push(Run {
@@ -256,10 +269,10 @@ fn render(args: &VaryArgs, runs: &[Run]) -> String {
     let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
     for offer in args.offers() {
         let of_offer: Vec<&Run> = runs.iter().filter(|run| run.offer == offer).collect();
-        for (protocol, value) in args.clusters() {
-            let name = args.value_of((protocol, value)).to_owned();
-            let mut row = vec![protocol.to_owned(), offer.to_string(), name];
-            row.extend(cells(&of_offer, (protocol, value), &args.protocols[0]));
+        for variant in args.clusters() {
+            let name = args.value_of(variant).to_owned();
+            let mut row = vec![variant.protocol.to_owned(), offer.to_string(), name];
+            row.extend(cells(&of_offer, variant, &args.protocols[0]));
             rows.push(row);
         }
     }
@@ -276,7 +289,7 @@ fn render(args: &VaryArgs, runs: &[Run]) -> String {
 }
 
 /// Of runs with the same load, those of one protocol with one value of the option.
-fn cells(runs: &[&Run], of_row: (&str, usize), first: &str) -> Vec<String> {
+fn cells(runs: &[&Run], of_row: Variant<'_>, first: &str) -> Vec<String> {
     let middle = |figure: &dyn Fn(&Report) -> Option<f64>| {
         median(
             of(runs, of_row)
@@ -288,7 +301,7 @@ fn cells(runs: &[&Run], of_row: (&str, usize), first: &str) -> Vec<String> {
         figure.map_or_else(|| "-".to_owned(), show)
     };
     let costs = |report: &Report| report.servers.clone().unwrap_or_default();
-    let ratio = |to: (&str, usize)| {
+    let ratio = |to: Variant<'_>| {
         let ratios = of(runs, of_row).filter_map(|run| {
             let other = of(runs, to).find(|other| other.pair == run.pair)?;
             Some(run.report.per_second / other.report.per_second)
@@ -313,14 +326,17 @@ fn cells(runs: &[&Run], of_row: (&str, usize), first: &str) -> Vec<String> {
         shown(middle(&|report| costs(report).held_us), &|us| {
             format!("{us:.0}")
         }),
-        ratio((of_row.0, 0)),
-        ratio((first, 0)),
+        ratio(Variant { value: 0, ..of_row }),
+        ratio(Variant {
+            protocol: first,
+            value: 0,
+        }),
     ]
 }
 
 /// The runs of one protocol with one value of the option.
-fn of<'a>(runs: &'a [&Run], (protocol, value): (&'a str, usize)) -> impl Iterator<Item = &'a Run> {
-    let is_one = move |run: &&Run| run.protocol == protocol && run.value == value;
+fn of<'a>(runs: &'a [&Run], variant: Variant<'a>) -> impl Iterator<Item = &'a Run> {
+    let is_one = move |run: &&Run| run.protocol == variant.protocol && run.value == variant.value;
     runs.iter().copied().filter(is_one)
 }
 
@@ -342,17 +358,22 @@ mod tests {
     /// has the option's first value alone.
     #[test]
     fn ratios_are_of_runs_of_the_same_turn() {
-        let run = |pair, (protocol, value): (&str, usize), per_second| Run {
+        let variant = |protocol, value| Variant { protocol, value };
+        let run = |pair, of: Variant<'_>, per_second| Run {
             pair,
-            protocol: protocol.to_owned(),
-            value,
+            protocol: of.protocol.to_owned(),
+            value: of.value,
             offer: Offer::Clients(1),
             report: Report {
                 per_second,
                 ..Report::default()
             },
         };
-        let (one, two, other) = (("nezha", 0), ("nezha", 1), ("rabia", 0));
+        let (one, two, other) = (
+            variant("nezha", 0),
+            variant("nezha", 1),
+            variant("rabia", 0),
+        );
         let runs = [
             run(0, one, 10.0),
             run(0, two, 15.0),

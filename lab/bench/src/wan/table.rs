@@ -52,7 +52,7 @@ pub(super) fn text(args: &WanArgs, map: &Map, ways: &[Way]) -> Result<String, St
             }
             if let Some((together, way)) = best {
                 let there = round_trip(args, map, clients, way)?;
-                rows.push(row(args, (clients, way), there, together));
+                rows.push(row(args, clients, way, there, together));
             }
         }
     }
@@ -70,7 +70,8 @@ pub(super) fn text(args: &WanArgs, map: &Map, ways: &[Way]) -> Result<String, St
 
 fn row(
     args: &WanArgs,
-    (clients, way): (&str, &Way),
+    clients: &str,
+    way: &Way,
     there: Duration,
     together: Duration,
 ) -> Vec<String> {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::cluster::Cluster;
-use puts::Puts;
+use puts::{Puts, PutsSeen};
 use quorate_load::latency::LatencySummary;
 use quorate_load::load::rpc;
 use quorate_tooling::program::Place;
@@ -191,7 +191,10 @@ async fn part(
     let resident = || process::resident_bytes(&cluster.pids());
     let (events, before) = (readers.map_or(0, Readers::events), resident());
     let began = tokio::time::Instant::now();
-    let (put, failed_puts) = puts.run(readers.is_some()).await;
+    let PutsSeen {
+        latency: put,
+        failed: failed_puts,
+    } = puts.run(readers.is_some()).await;
     let events = readers.map_or(0, Readers::events) - events;
     report.parts.push(Part {
         name,

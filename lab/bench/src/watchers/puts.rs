@@ -25,6 +25,12 @@ pub(crate) struct Puts {
     watched: u64,
 }
 
+/// What came of puts.
+pub(crate) struct PutsSeen {
+    pub(crate) latency: LatencySummary,
+    pub(crate) failed: u64,
+}
+
 impl Puts {
     pub(crate) fn new(channels: Vec<Channel>, keys: u32, args: &WatchersArgs) -> Puts {
         Puts {
@@ -38,8 +44,8 @@ impl Puts {
         }
     }
 
-    /// Puts for a while. The latencies, and how many puts failed.
-    pub(crate) async fn run(&mut self, watched: bool) -> (LatencySummary, u64) {
+    /// Puts for a while.
+    pub(crate) async fn run(&mut self, watched: bool) -> PutsSeen {
         let mut running = JoinSet::new();
         let mut ticks = interval(Duration::from_secs(1) / self.rate);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -71,7 +77,10 @@ impl Puts {
         if watched {
             self.watched += latency.count();
         }
-        (latency.summary(), failed)
+        PutsSeen {
+            latency: latency.summary(),
+            failed,
+        }
     }
 
     /// How many puts the watches were to see.

@@ -61,7 +61,11 @@ pub(super) fn flip(folder: &Path, random: &mut fastrand::Rng) -> io::Result<Opti
     for (number, path) in &segments {
         durable = durable.max(last_mark(*number, &fs::read(path)?));
     }
-    let Some((segment, end)) = durable else {
+    let Some(LogPosition {
+        segment,
+        offset: end,
+    }) = durable
+    else {
         return Ok(None);
     };
     let held = segments.iter().filter(|(number, _)| *number <= segment);
@@ -80,16 +84,26 @@ pub(super) fn flip(folder: &Path, random: &mut fastrand::Rng) -> io::Result<Opti
     Ok(Some(Flipped { file, offset }))
 }
 
+/// A position in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct LogPosition {
+    segment: u64,
+    offset: u32,
+}
+
 /// The latest position that a mark in a segment names: see the format of the log.
-fn last_mark(segment: u64, bytes: &[u8]) -> Option<(u64, u32)> {
+fn last_mark(segment: u64, bytes: &[u8]) -> Option<LogPosition> {
     let records = bytes.chunks_exact(ALIGN).enumerate();
     let marks = records.filter_map(|(index, head)| {
         let at = index * ALIGN;
         let is_mark = head[..3] == [0x51, 0x72, KIND_MARK] && number(&head[8..12]) == at as u64;
         let body = bytes.get(at + RECORD_HEAD..at + RECORD_HEAD + 12)?;
         (at >= SEGMENT_HEAD && is_mark)
-            .then(|| (number(&body[..8]), number(&body[8..]) as u32))
-            .filter(|(named, _)| *named <= segment)
+            .then(|| LogPosition {
+                segment: number(&body[..8]),
+                offset: number(&body[8..]) as u32,
+            })
+            .filter(|named| named.segment <= segment)
     });
     marks.max()
 }
@@ -127,7 +141,13 @@ mod tests {
 
     #[test]
     fn a_byte_before_the_durable_mark_is_flipped_and_no_other() {
-        assert_eq!(last_mark(1, &segment()), Some((1, 4160)));
+        assert_eq!(
+            last_mark(1, &segment()),
+            Some(LogPosition {
+                segment: 1,
+                offset: 4160
+            })
+        );
         let parent = std::env::temp_dir();
         let home = TempDir::new(Some(&parent)).expect("a directory");
         fs::create_dir(home.path().join("log")).expect("created");

@@ -36,11 +36,11 @@ struct Head {
 struct Command {
     revision: Option<i64>,
     #[serde(default)]
-    changes: Vec<Change>,
+    changes: Vec<ExportedChange>,
 }
 
 #[derive(Deserialize)]
-struct Change {
+struct ExportedChange {
     op: String,
     key: Option<String>,
     value_xxh3: Option<String>,
@@ -148,7 +148,7 @@ impl Order {
     }
 }
 
-impl Change {
+impl ExportedChange {
     fn event(&self, revision: i64, values: &BTreeMap<u128, Bytes>) -> Event {
         let is_put = self.op == "put";
         let digest = self.value_xxh3.as_ref().or(self.value_xxh3_128.as_ref());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
-use quorate_sim::judge::{self, Request, Response};
+use quorate_sim::judge::{self, Request, Response, Returned};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,7 +24,7 @@ use crate::faults::client::{Client, Workload};
 use crate::faults::series::Turn;
 use crate::faults::session::{Session, Told};
 use crate::faults::stage::{Load, Span, Stage, ms, wait_until};
-use crate::faults::state::{State, converged};
+use crate::faults::state::{Converged, converged};
 use quorate_load::relay::Network;
 
 /// What all rounds share.
@@ -84,15 +84,15 @@ impl<'a, 'b> Round<'a, 'b> {
     }
 
     fn stages(&mut self) -> Result<(), String> {
-        self.begin = self.converge()?.0.revision;
+        self.begin = self.converge()?.state.revision;
         self.watch()?;
         let span = self.load()?;
         let last = self.quiesce()?;
         self.judge(last, span)
     }
 
-    /// Waits until all replicas have the same; returns that, and how long it took.
-    fn converge(&self) -> Result<(State, Duration), String> {
+    /// Waits until all replicas have the same.
+    fn converge(&self) -> Result<Converged, String> {
         let urls = &self.field.replicas.endpoints;
         let patience = self.field.args.faults.patience;
         self.field.runtime.block_on(converged(urls, patience))
@@ -188,7 +188,7 @@ impl<'a, 'b> Round<'a, 'b> {
         });
         let taken = self.ask_until_answered(&put);
         let last = taken.map_err(|why| format!("the healed cluster does not take a put: {why}"))?;
-        let (state, took) = self.converge()?;
+        let Converged { state, took } = self.converge()?;
         self.report.equal_ms = Some(ms(took));
         self.report.revision = state.revision;
         self.report.hash = state.hash;
@@ -218,12 +218,11 @@ impl<'a, 'b> Round<'a, 'b> {
         Ok(())
     }
 
-    /// Asks the first replica for something the round itself wants to know; returns the revision of the answer, too.
-    fn ask(&self, request: Request) -> Result<(i64, Response), String> {
+    /// Asks the first replica for something the round itself wants to know.
+    fn ask(&self, request: Request) -> Result<Returned, String> {
         let (session, url) = (&self.session, &self.field.replicas.endpoints[0]);
         let asked = session.ask_apart(session.observer(0), 0, url, request);
-        let returned = self.field.runtime.block_on(asked)?;
-        Ok((returned.revision, returned.response))
+        self.field.runtime.block_on(asked)
     }
 
     /// Asks until there is an answer, and returns its revision: alarms about full disks end a little after there is
@@ -232,7 +231,7 @@ impl<'a, 'b> Round<'a, 'b> {
         let deadline = Instant::now() + self.field.args.faults.patience;
         loop {
             match self.ask(request.clone()) {
-                Ok((revision, _)) => return Ok(revision),
+                Ok(answer) => return Ok(answer.revision),
                 Err(why) if Instant::now() > deadline => return Err(why),
                 Err(_) => std::thread::sleep(STEP * 5),
             }
@@ -247,9 +246,9 @@ impl<'a, 'b> Round<'a, 'b> {
             ..self.session.range(LEASED).request()
         });
         loop {
-            let left = match self.ask(request.clone()) {
-                Ok((_, Response::Range(range))) if range.kvs.is_empty() => return Ok(()),
-                Ok((_, Response::Range(range))) => format!("{} keys with leases", range.count),
+            let left = match self.ask(request.clone()).map(|answer| answer.response) {
+                Ok(Response::Range(range)) if range.kvs.is_empty() => return Ok(()),
+                Ok(Response::Range(range)) => format!("{} keys with leases", range.count),
                 Ok(_) => "another answer".to_owned(),
                 Err(why) => why,
             };

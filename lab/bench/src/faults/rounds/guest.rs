@@ -40,13 +40,13 @@ impl Guest {
         let binary = binary.map_err(|error| format!("no program to run: {error}"))?;
         let peer_url = format!("http://127.0.0.1:{}", ports + 1);
         let said = cluster(&binary, endpoints, &["add", "--peer-url", &peer_url])?;
-        let (id, command) = printed(&said).ok_or_else(|| format!("no command in {said:?}"))?;
+        let printed = printed(&said).ok_or_else(|| format!("no command in {said:?}"))?;
         let mut guest = Guest {
-            id,
+            id: printed.id,
             endpoint: format!("http://127.0.0.1:{ports}"),
             binary,
             home,
-            command,
+            command: printed.command,
             process: None,
             patience,
         };
@@ -122,14 +122,26 @@ fn cluster(binary: &Path, endpoints: &[String], words: &[&str]) -> Result<String
     }
 }
 
-/// The number of the replica, and the command that starts it, in what was printed.
-fn printed(text: &str) -> Option<(u16, Vec<String>)> {
+/// What is printed for a replica that may follow.
+#[derive(Debug, PartialEq, Eq)]
+struct Invitation {
+    /// The number of the replica.
+    id: u16,
+    /// The arguments that start it.
+    command: Vec<String>,
+}
+
+/// Reads what was printed.
+fn printed(text: &str) -> Option<Invitation> {
     let command = text
         .lines()
         .find_map(|line| line.trim().strip_prefix("quorate "))?;
     let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
     let id = words.iter().skip_while(|word| *word != "--id").nth(1)?;
-    Some((id.parse().ok()?, words))
+    Some(Invitation {
+        id: id.parse().ok()?,
+        command: words,
+    })
 }
 
 const POLL: Duration = Duration::from_millis(50);
@@ -141,8 +153,8 @@ mod tests {
     #[test]
     fn the_command_is_found_in_what_is_printed() {
         let said = "replica 4 may follow:\n  quorate serve --id 4 --initial-cluster 1=http://a:1\n";
-        let (id, words) = printed(said).unwrap();
-        assert_eq!((id, words[0].as_str(), words.len()), (4, "serve", 5));
+        let Invitation { id, command } = printed(said).unwrap();
+        assert_eq!((id, command[0].as_str(), command.len()), (4, "serve", 5));
         assert_eq!(printed("error: no\n"), None);
     }
 }

@@ -117,7 +117,9 @@ fn all_kept(field: &Field<'_>, promises: &[Promise]) -> Result<Vec<String>, Stri
         for promise in promises {
             wrong.extend(promise.kept(endpoints).await?);
         }
-        let (state, _) = converged(endpoints, field.args.faults.patience).await?;
+        let state = converged(endpoints, field.args.faults.patience)
+            .await?
+            .state;
         for url in endpoints {
             let foreign = foreign_keys(promises, url, state.revision).await?;
             if foreign != 0 {

@@ -17,7 +17,7 @@ use crate::faults::client::{Client, Workload};
 use crate::faults::series::Turn;
 use crate::faults::session::Session;
 use crate::faults::stage::{Load, Span, Stage, ms};
-use crate::faults::state::converged;
+use crate::faults::state::{Converged, converged};
 use crate::gateways::Gateways;
 use crate::observe;
 
@@ -161,8 +161,8 @@ impl<'a, 'b> Round<'a, 'b> {
     fn converge(&mut self) -> Result<(), String> {
         let endpoints = self.endpoints();
         let converged = converged(&endpoints, self.field.args.faults.patience);
-        let (state, caught_up) = self.field.runtime.block_on(converged)?;
-        self.report.catch_up_ms = Some(ms(caught_up));
+        let Converged { state, took } = self.field.runtime.block_on(converged)?;
+        self.report.catch_up_ms = Some(ms(took));
         self.report.revision = state.revision;
         self.report.hash = state.hash;
         let died = self.field.replicas.died();
