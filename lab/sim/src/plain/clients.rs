@@ -5,7 +5,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::Wire;
 use quorate_host::{Answer, Request};
-use quorate_plain_store::{Item, Outcome, Query, QueryAnswer as Found, Version, Write};
+use quorate_plain_store::{Item, Outcome, Query, QueryAnswer, Version, Write};
 
 /// Keys there are: few, so that some writes conflict.
 const KEYS: u8 = 6;
@@ -32,6 +32,22 @@ pub(super) struct Client {
 /// Keys, and the versions that a read has seen of them.
 type Versions = Vec<(Bytes, Option<Version>)>;
 
+/// What a client asks.
+pub(super) struct Question {
+    pub(super) asked: Asked,
+    /// How a replica or gateway is asked.
+    pub(super) request: Request<Query>,
+}
+
+/// What an answer tells a client.
+#[derive(Default)]
+pub(super) struct Learned {
+    /// What happened, if the answer says so.
+    pub(super) op: Option<Op>,
+    /// The versions that a read has seen.
+    pub(super) read: Versions,
+}
+
 /// What a client asked.
 pub(super) struct Asked {
     pub(super) began_ns: u64,
@@ -45,12 +61,7 @@ enum Wanted {
 
 impl Client {
     /// What it asks next; `value` is one that nobody else writes.
-    pub(super) fn ask(
-        &mut self,
-        rng: &mut Rng,
-        now_ns: u64,
-        value: u64,
-    ) -> (Asked, Request<Query>) {
+    pub(super) fn ask(&mut self, rng: &mut Rng, now_ns: u64, value: u64) -> Question {
         let value = Bytes::from(value.to_string());
         let [one, two] = two_keys(rng);
         let write = match rng.u8(..10) {
@@ -73,24 +84,26 @@ impl Client {
         };
         let what = Wanted::Write { write, value };
         let began_ns = now_ns;
-        (Asked { began_ns, what }, request)
+        let asked = Asked { began_ns, what };
+        Question { asked, request }
     }
 }
 
 /// A read of these keys.
-pub(super) fn read(keys: Vec<Bytes>, now_ns: u64) -> (Asked, Request<Query>) {
+pub(super) fn read(keys: Vec<Bytes>, now_ns: u64) -> Question {
     let request = Request::Read(Query::Get(keys.clone()));
     let (began_ns, what) = (now_ns, Wanted::Read(keys));
-    (Asked { began_ns, what }, request)
+    let asked = Asked { began_ns, what };
+    Question { asked, request }
 }
 
 impl Asked {
-    /// What its answer says, if it says something, and the versions that a read has seen.
+    /// What its answer says.
     pub(super) fn answered(
         self,
-        answer: &Answer<Found>,
+        answer: &Answer<QueryAnswer>,
         now_ns: u64,
-    ) -> Result<(Option<Op>, Versions), String> {
+    ) -> Result<Learned, String> {
         let began_ns = self.began_ns;
         let op = |what| {
             let ended_ns = Some(now_ns);
@@ -104,9 +117,12 @@ impl Asked {
             (Wanted::Write { write, value }, Answer::Applied(_, result)) => {
                 let outcome = Outcome::decode(result);
                 let outcome = outcome.map_err(|_| "a write was taken for none".to_owned())?;
-                Ok((op(told(write, value, outcome)?), Vec::new()))
+                Ok(Learned {
+                    op: op(told(write, value, outcome)?),
+                    read: Versions::new(),
+                })
             }
-            (Wanted::Read(keys), Answer::Read(_, Found::Got(items))) => {
+            (Wanted::Read(keys), Answer::Read(_, QueryAnswer::Got(items))) => {
                 let version = |item: &Option<Item>| item.as_ref().map(|item| item.version);
                 let read = keys
                     .iter()
@@ -118,9 +134,15 @@ impl Asked {
                     key,
                     item: item.map(|item| (item.version, Some(item.value))),
                 });
-                Ok((op(What::Saw(seen.collect())), read))
+                Ok(Learned {
+                    op: op(What::Saw(seen.collect())),
+                    read,
+                })
             }
-            (what, Answer::Refused(_)) => Ok((Asked { began_ns, what }.unanswered(), Vec::new())),
+            (what, Answer::Refused(_)) => Ok(Learned {
+                op: Asked { began_ns, what }.unanswered(),
+                read: Versions::new(),
+            }),
             (_, other) => Err(format!("a request was answered with {other:?}")),
         }
     }

@@ -85,6 +85,12 @@ struct Measured {
     p99_us: u64,
 }
 
+/// A point, and what was measured there.
+struct Run {
+    point: Point,
+    measured: Measured,
+}
+
 /// Measures and prints: exit code 0, 1 if a run broke a promise, 2 if the options make no sense.
 pub(crate) fn run(options: &CommuteOptions) -> ExitCode {
     let mut points = Vec::new();
@@ -102,9 +108,12 @@ pub(crate) fn run(options: &CommuteOptions) -> ExitCode {
         return ExitCode::from(2);
     }
     let measured = run_all(&points, options.calm.jobs, |point| {
-        measure(options, *point).map(|measured| (*point, measured))
+        measure(options, *point).map(|measured| Run {
+            point: *point,
+            measured,
+        })
     });
-    let runs: Vec<(Point, Measured)> = match measured.into_iter().collect() {
+    let runs: Vec<Run> = match measured.into_iter().collect() {
         Ok(runs) => runs,
         Err(why) => {
             eprintln!("error: {why}");
@@ -147,8 +156,9 @@ fn world(options: &CommuteOptions, point: Point) -> Result<World, String> {
 fn measure(options: &CommuteOptions, point: Point) -> Result<Measured, String> {
     let mut world = world(options, point)?;
     let keys = Keys::new(options.keys, options.skew);
-    let comes = (Pace::Rate(point.rate), Entrance::Any);
-    world.begin_offers(Offers::new(options.calm.seed, comes, keys, point.keys_each))?;
+    let (seed, pace) = (options.calm.seed, Pace::Rate(point.rate));
+    let offers = Offers::new(seed, pace, Entrance::Any, keys, point.keys_each);
+    world.begin_offers(offers)?;
     world.take_offers(WARM_UP_NS)?;
     let before = Paths::of(&world);
     let mut latencies_ns = world.take_offers(options.duration_ms * MILLIS)?;
@@ -164,7 +174,7 @@ fn measure(options: &CommuteOptions, point: Point) -> Result<Measured, String> {
     })
 }
 
-fn page(options: &CommuteOptions, runs: &[(Point, Measured)]) -> String {
+fn page(options: &CommuteOptions, runs: &[Run]) -> String {
     let params = options.param.iter();
     let params: String = params
         .map(|(name, value)| format!(" {name}={value}"))
@@ -181,8 +191,8 @@ fn page(options: &CommuteOptions, runs: &[(Point, Measured)]) -> String {
         options.calm.words(),
     );
     for pair in runs.chunks(2) {
-        let (_, ordered) = &pair[0];
-        for (point, measured) in pair {
+        let ordered = &pair[0].measured;
+        for Run { point, measured } in pair {
             let of = |value: u64, ordered: u64| value as f64 / ordered.max(1) as f64;
             let row = format!(
                 "| {} | {} | {:.2} | {:.1} % | {:.1} % | {:.0} us | {} us | {} us | {:.2} | {:.2} |\n",
@@ -203,7 +213,8 @@ fn page(options: &CommuteOptions, runs: &[(Point, Measured)]) -> String {
     page
 }
 
-fn as_json((point, measured): &(Point, Measured)) -> Value {
+fn as_json(run: &Run) -> Value {
+    let Run { point, measured } = run;
     json!({
         "rate": point.rate,
         "keys_each": point.keys_each,

@@ -30,7 +30,13 @@ pub(super) struct Weather {
     pub(super) clocks: bool,
 }
 
-/// What strikes, for a while.
+/// A fault and how long it lasts.
+pub(super) struct Strike {
+    pub(super) fault: Fault,
+    pub(super) lasts_ns: u64,
+}
+
+/// What goes wrong with a replica, for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
     /// The replica's process ends, and its machine loses what was not synced.
@@ -96,8 +102,8 @@ impl Weather {
         self.clients_ns.clone().map_or(0, |range| rng.u64(range))
     }
 
-    /// What strikes next, and for how long.
-    pub(super) fn fault(&self, rng: &mut Rng) -> Option<(Fault, u64)> {
+    /// What strikes next.
+    pub(super) fn strike(&self, rng: &mut Rng) -> Option<Strike> {
         let far = [MILLIS, 50 * MILLIS, 3_600 * SECONDS][rng.usize(..3)].cast_signed();
         let off = if rng.bool() { far } else { -far };
         let all = [
@@ -112,6 +118,7 @@ impl Weather {
             .map(|(_, f)| f)
             .collect();
         let fault = rng.choice(may)?;
-        Some((fault, rng.u64(5 * MILLIS..300 * MILLIS)))
+        let lasts_ns = rng.u64(5 * MILLIS..300 * MILLIS);
+        Some(Strike { fault, lasts_ns })
     }
 }

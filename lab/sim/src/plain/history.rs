@@ -299,15 +299,16 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::Range;
 
     fn key(name: &'static str) -> Bytes {
         Bytes::from_static(name.as_bytes())
     }
 
-    fn wrote(times: (u64, u64), keys: &[&'static str], value: &'static str, first: u64) -> Op {
+    fn wrote(times: Range<u64>, keys: &[&'static str], value: &'static str, first: u64) -> Op {
         Op {
-            began_ns: times.0,
-            ended_ns: Some(times.1),
+            began_ns: times.start,
+            ended_ns: Some(times.end),
             what: What::Wrote {
                 keys: keys.iter().map(|name| key(name)).collect(),
                 value: key(value),
@@ -328,14 +329,14 @@ mod tests {
         }
     }
 
-    fn saw(times: (u64, u64), seen: &[(&'static str, Option<(u64, &'static str)>)]) -> Op {
+    fn saw(times: Range<u64>, seen: &[(&'static str, Option<(u64, &'static str)>)]) -> Op {
         let seen = seen.iter().map(|(name, item)| Seen {
             key: key(name),
             item: item.map(|(version, value)| (Version(version), Some(key(value)))),
         });
         Op {
-            began_ns: times.0,
-            ended_ns: Some(times.1),
+            began_ns: times.start,
+            ended_ns: Some(times.end),
             what: What::Saw(seen.collect()),
         }
     }
@@ -343,11 +344,11 @@ mod tests {
     #[test]
     fn what_happened_one_after_the_other_passes() {
         let ops = [
-            wrote((0, 9), &["a", "b"], "x", 5),
+            wrote(0..9, &["a", "b"], "x", 5),
             maybe_wrote(3, "a", "y"),
-            saw((2, 8), &[("a", None)]),
-            saw((10, 12), &[("a", Some((6, "y"))), ("b", Some((5, "x")))]),
-            wrote((20, 22), &["a"], "z", 7),
+            saw(2..8, &[("a", None)]),
+            saw(10..12, &[("a", Some((6, "y"))), ("b", Some((5, "x")))]),
+            wrote(20..22, &["a"], "z", 7),
         ];
         assert_eq!(check(&ops), Ok(()));
     }
@@ -355,36 +356,36 @@ mod tests {
     #[test]
     fn what_cannot_have_happened_is_found() {
         let stale = [
-            wrote((0, 1), &["a"], "x", 5),
-            wrote((2, 3), &["a"], "y", 6),
-            saw((4, 5), &[("a", Some((5, "x")))]),
+            wrote(0..1, &["a"], "x", 5),
+            wrote(2..3, &["a"], "y", 6),
+            saw(4..5, &[("a", Some((5, "x")))]),
         ];
         let torn = [
-            wrote((0, 1), &["a", "b"], "x", 5),
-            wrote((2, 9), &["a", "b"], "y", 6),
-            saw((3, 8), &[("a", Some((6, "y"))), ("b", Some((5, "x")))]),
+            wrote(0..1, &["a", "b"], "x", 5),
+            wrote(2..9, &["a", "b"], "y", 6),
+            saw(3..8, &[("a", Some((6, "y"))), ("b", Some((5, "x")))]),
         ];
         // Each of two writes is seen by one reader, who does not see the other.
         let split = [
-            wrote((0, 9), &["a"], "x", 5),
-            wrote((0, 9), &["b"], "y", 5),
-            saw((1, 8), &[("a", Some((5, "x"))), ("b", None)]),
-            saw((1, 8), &[("a", None), ("b", Some((5, "y")))]),
+            wrote(0..9, &["a"], "x", 5),
+            wrote(0..9, &["b"], "y", 5),
+            saw(1..8, &[("a", Some((5, "x"))), ("b", None)]),
+            saw(1..8, &[("a", None), ("b", Some((5, "y")))]),
         ];
         for (name, ops) in [("stale", &stale[..]), ("torn", &torn), ("split", &split)] {
             let why = check(ops).expect_err(name);
             assert!(why.contains("must have happened before"), "{name}: {why}");
         }
-        let lost = [wrote((0, 1), &["a"], "x", 5), saw((2, 3), &[("a", None)])];
+        let lost = [wrote(0..1, &["a"], "x", 5), saw(2..3, &[("a", None)])];
         assert!(check(&lost).is_err(), "an acknowledged write is gone");
         let twice = [
-            wrote((0, 1), &["a"], "x", 5),
-            saw((4, 5), &[("a", Some((6, "x")))]),
+            wrote(0..1, &["a"], "x", 5),
+            saw(4..5, &[("a", Some((6, "x")))]),
         ];
         assert!(check(&twice).is_err(), "one write, two versions");
-        let unseen = [wrote((0, 1), &["a"], "x", 5), wrote((2, 3), &["a"], "y", 7)];
+        let unseen = [wrote(0..1, &["a"], "x", 5), wrote(2..3, &["a"], "y", 7)];
         assert!(check(&unseen).unwrap_err().contains("done twice"));
-        let both = [wrote((0, 1), &["a"], "x", 5), wrote((2, 3), &["a"], "y", 5)];
+        let both = [wrote(0..1, &["a"], "x", 5), wrote(2..3, &["a"], "y", 5)];
         assert!(check(&both).unwrap_err().contains("by two writes"));
     }
 }

@@ -8,7 +8,7 @@ use quorate_core::{
     Application, Boot, ClusterId, Event as Reported, Incarnation, MICROS, MILLIS, Peers, Seat,
 };
 use quorate_host::{Answer, Flush, Host, HostConfig, HostEvent, Limits, Start, SupportedVersions};
-use quorate_plain_store::{QueryAnswer as Found, Store};
+use quorate_plain_store::{QueryAnswer, Store};
 use quorate_protocols::{AnyConfig, Registered};
 
 /// An answer to a write, with what is around it.
@@ -198,7 +198,12 @@ impl World {
     }
 
     /// An answer goes to its client.
-    pub(super) fn answer_leaves(&mut self, endpoint: usize, token: u64, answer: Answer<Found>) {
+    pub(super) fn answer_leaves(
+        &mut self,
+        endpoint: usize,
+        token: u64,
+        answer: Answer<QueryAnswer>,
+    ) {
         let leaves_ns = self.core_sends_ns(endpoint, ANSWER_BYTES);
         let delay = leaves_ns + self.weather.client_ns(&mut self.rng);
         self.queue.after(delay, Event::Answer { token, answer });

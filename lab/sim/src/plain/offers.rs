@@ -9,7 +9,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Introspect, MILLIS, Principal, SECONDS, Wire};
 use quorate_host::{Answer, Host, Request};
-use quorate_plain_store::{QueryAnswer as Found, Write};
+use quorate_plain_store::{QueryAnswer, Write};
 use quorate_tooling::keys::Keys;
 use std::collections::BTreeMap;
 
@@ -52,7 +52,8 @@ const ASK_AGAIN_NS: u64 = MILLIS;
 impl Offers {
     pub(super) fn new(
         seed: u64,
-        (pace, entrance): (Pace, Entrance),
+        pace: Pace,
+        entrance: Entrance,
         keys: Keys,
         keys_each: usize,
     ) -> Offers {
@@ -161,7 +162,7 @@ impl World {
     pub(super) fn offer_answered(
         &mut self,
         token: u64,
-        answer: &Answer<Found>,
+        answer: &Answer<QueryAnswer>,
     ) -> Result<(), String> {
         let now_ns = self.queue.now_ns();
         let Some(offers) = &mut self.offers else {

@@ -1,9 +1,9 @@
 //! One cluster in virtual time.
 
 use super::apart::Apart;
-use super::clients::{self, Client};
+use super::clients::{self, Client, Learned, Question};
 use super::cores::Cores;
-use super::faults::{Fault, Weather};
+use super::faults::{Fault, Strike, Weather};
 use super::history::{self, Op};
 use super::offers::Offers;
 use super::outcome::Outcome;
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Durability, Epoch, MILLIS, SECONDS};
 use quorate_host::{Answer, Flaw, Flush, Host, LogRead, Request, SupportedVersions};
-use quorate_plain_store::{Query, QueryAnswer as Found, Store};
+use quorate_plain_store::{Query, QueryAnswer, Store};
 use quorate_protocols::{AnyConfig, AnyMachine};
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ pub(super) enum Event {
     },
     Answer {
         token: u64,
-        answer: Answer<Found>,
+        answer: Answer<QueryAnswer>,
     },
     Impatient {
         client: usize,
@@ -285,17 +285,12 @@ impl World {
             return;
         }
         let (now_ns, value) = (self.queue.now_ns(), self.tokens);
-        let (asked, request) = self.clients[client].ask(&mut self.rng, now_ns, value);
-        self.send_request(client, asked, request, None);
+        let question = self.clients[client].ask(&mut self.rng, now_ns, value);
+        self.send_request(client, question, None);
     }
 
-    fn send_request(
-        &mut self,
-        client: usize,
-        asked: clients::Asked,
-        request: Request<Query>,
-        node: Option<usize>,
-    ) {
+    fn send_request(&mut self, client: usize, question: Question, node: Option<usize>) {
+        let Question { asked, request } = question;
         self.tokens += 1;
         let token = self.tokens;
         self.clients[client].waits = Some((token, asked));
@@ -323,7 +318,7 @@ impl World {
         self.rng.usize(..self.nodes.len())
     }
 
-    fn answered(&mut self, token: u64, answer: &Answer<Found>) -> Result<(), String> {
+    fn answered(&mut self, token: u64, answer: &Answer<QueryAnswer>) -> Result<(), String> {
         let now_ns = self.queue.now_ns();
         let is_its = |client: &Client| client.waits.as_ref().is_some_and(|(its, _)| *its == token);
         let Some(index) = self.clients.iter().position(is_its) else {
@@ -331,7 +326,7 @@ impl World {
         };
         let client = &mut self.clients[index];
         if let Some((_, asked)) = client.waits.take() {
-            let (op, read) = asked.answered(answer, now_ns)?;
+            let Learned { op, read } = asked.answered(answer, now_ns)?;
             client.read = read;
             self.outcome.ops += 1;
             self.history.extend(op);
@@ -355,7 +350,7 @@ impl World {
             return;
         }
         let node = self.draw_victim();
-        if let Some((fault, lasts_ns)) = self.weather.fault(&mut self.rng) {
+        if let Some(Strike { fault, lasts_ns }) = self.weather.strike(&mut self.rng) {
             self.hurt(node, fault);
             self.queue.after(lasts_ns, Event::Heal { node, fault });
         }
@@ -448,8 +443,8 @@ impl World {
     /// Reads every key through every replica.
     fn read_all(&mut self) -> Result<(), String> {
         for node in 0..self.nodes.len().min(CLIENTS) {
-            let (asked, request) = clients::read(clients::keys(), self.queue.now_ns());
-            self.send_request(node, asked, request, Some(node));
+            let question = clients::read(clients::keys(), self.queue.now_ns());
+            self.send_request(node, question, Some(node));
         }
         Ok(())
     }

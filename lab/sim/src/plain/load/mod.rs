@@ -118,8 +118,16 @@ struct Measured {
     gateway_us: f64,
 }
 
-/// Keys, and how much more often some are chosen: the paper's skew.
-const KEYS: (u64, f64) = (100_000, 0.5);
+/// A point, and what was measured there.
+struct Run {
+    point: Point,
+    measured: Measured,
+}
+
+/// Keys there are.
+const KEYS: u64 = 100_000;
+/// How much more often some keys are chosen, as in the paper.
+const SKEW: f64 = 0.5;
 
 /// Measures and prints: exit code 0, 1 if a run broke a promise, 2 if the options make no sense.
 pub(crate) fn run(options: &LoadOptions) -> ExitCode {
@@ -139,7 +147,10 @@ pub(crate) fn run(options: &LoadOptions) -> ExitCode {
     };
     let points = points(options);
     let measured = run_all(&points, options.calm.jobs, |point| {
-        measure(options, &costs, *point).map(|measured| (*point, measured))
+        measure(options, &costs, *point).map(|measured| Run {
+            point: *point,
+            measured,
+        })
     });
     match measured.into_iter().collect::<Result<Vec<_>, String>>() {
         Ok(runs) => {
@@ -200,9 +211,9 @@ fn begin(options: &LoadOptions, costs: CoreCosts, point: Point) -> Result<World,
 
 fn measure(options: &LoadOptions, costs: &Costs, point: Point) -> Result<Measured, String> {
     let mut world = begin(options, costs.of(point.system.protocol)?, point)?;
-    let keys = Keys::new(KEYS.0, KEYS.1);
-    let comes = (point.pace, point.system.entrance);
-    world.begin_offers(Offers::new(options.calm.seed, comes, keys, 1))?;
+    let keys = Keys::new(KEYS, SKEW);
+    let (seed, entrance) = (options.calm.seed, point.system.entrance);
+    world.begin_offers(Offers::new(seed, point.pace, entrance, keys, 1))?;
     let named = |why| format!("{}, {:?}: {why}", point.system.name, point.pace);
     world.take_offers(WARM_UP_NS).map_err(named)?;
     let before = Counted::of(&world);

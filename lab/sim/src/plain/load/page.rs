@@ -2,10 +2,10 @@
 
 use super::costs::Costs;
 use super::systems::System;
-use super::{LoadOptions, Measured, Point};
+use super::{LoadOptions, Measured, Point, Run};
 use crate::plain::offers::Pace;
 
-pub(super) fn text(options: &LoadOptions, costs: &Costs, runs: &[(Point, Measured)]) -> String {
+pub(super) fn text(options: &LoadOptions, costs: &Costs, runs: &[Run]) -> String {
     let mut page = format!(
         "Writes of the plain store, a core for each replica and gateway; {}; a flush takes {} us. Costs of a core:\n\n",
         options.calm.words(),
@@ -15,17 +15,17 @@ pub(super) fn text(options: &LoadOptions, costs: &Costs, runs: &[(Point, Measure
     page += "\n| n | load | system | writes/s | refused | p50 | p99 | fast path | held | replica's core | gateway's core | \
              gateways, us/write |\n|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
     runs.iter()
-        .for_each(|(point, measured)| page += &row(*point, measured));
+        .for_each(|run| page += &row(run.point, &run.measured));
     page += "\nThe most writes a second that were answered, and the median latency at the least load, beside those of \
              Multi-Paxos:\n\n| n | loop | system | writes/s | times Multi-Paxos | p50 | Multi-Paxos takes |\n\
              |--:|---|---|--:|--:|--:|--:|\n";
     for replicas in &options.replicas {
         for (name, is_of) in LOOPS {
             let of = |system: &System| {
-                let same = runs.iter().filter(|(point, _)| {
+                let same = runs.iter().filter(|Run { point, .. }| {
                     point.replicas == *replicas && point.system == *system && is_of(point.pace)
                 });
-                Summary::of(same.map(|(_, measured)| measured))
+                Summary::of(same.map(|run| &run.measured))
             };
             let base = System::named("multi-paxos")
                 .ok()
