@@ -9,7 +9,7 @@ use quorate_core::{
     ClusterId, Durability, Epoch, Group, Incarnation, Member, ReplicaId, Seat, Slot,
 };
 use quorate_protocols::AnyConfig;
-use quorate_server::{Meta, State};
+use quorate_server::{Meta, ReplicaState};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -59,7 +59,7 @@ impl NewCluster {
     pub(crate) fn joining_meta(&self, me: ReplicaId, incarnation: Incarnation) -> Meta {
         let mut meta = Meta {
             incarnation,
-            state: State::Joining,
+            state: ReplicaState::Joining,
             ..self.meta(me)
         };
         for member in &mut meta.epoch.members {
@@ -76,7 +76,7 @@ impl NewCluster {
             member.incarnation = incarnation;
         }
         Meta {
-            state: State::Bootstrapped,
+            state: ReplicaState::Bootstrapped,
             ..meta
         }
     }
@@ -90,7 +90,7 @@ impl NewCluster {
             replica: me,
             incarnation: own.map(|member| member.incarnation).unwrap_or_default(),
             listed_as: None,
-            state: State::Bootstrapped,
+            state: ReplicaState::Bootstrapped,
             group: Group(0),
             epoch,
         }

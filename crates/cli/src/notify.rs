@@ -12,24 +12,24 @@ pub(crate) const SOCKET: &str = "NOTIFY_SOCKET";
 
 /// A state of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum ProcessState {
     /// The replica serves clients.
     Ready,
     /// The replica has begun to end.
     Stopping,
 }
 
-impl State {
+impl ProcessState {
     fn text(self) -> &'static str {
         match self {
-            State::Ready => "READY=1\n",
-            State::Stopping => "STOPPING=1\n",
+            ProcessState::Ready => "READY=1\n",
+            ProcessState::Stopping => "STOPPING=1\n",
         }
     }
 }
 
 /// Tells the service manager, where there is one. If that fails the process goes on: only its manager waits for it.
-pub(crate) fn notify(state: State) {
+pub(crate) fn notify(state: ProcessState) {
     let Some(socket) = env::var_os(SOCKET) else {
         return;
     };
@@ -41,7 +41,7 @@ pub(crate) fn notify(state: State) {
     }
 }
 
-fn send(socket: &OsStr, state: State) -> io::Result<()> {
+fn send(socket: &OsStr, state: ProcessState) -> io::Result<()> {
     let address = match socket.as_bytes() {
         // An abstract name, which is in no file system.
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
@@ -78,8 +78,8 @@ mod tests {
             ),
         ];
         for (socket, name) in sockets {
-            send(&name, State::Ready).unwrap();
-            send(&name, State::Stopping).unwrap();
+            send(&name, ProcessState::Ready).unwrap();
+            send(&name, ProcessState::Stopping).unwrap();
             assert_eq!(received(&socket), "READY=1\n");
             assert_eq!(received(&socket), "STOPPING=1\n");
         }
@@ -89,6 +89,6 @@ mod tests {
     fn a_manager_that_is_gone_is_an_error() {
         let home = tempfile::tempdir().unwrap();
         let nobody = home.path().join("notify");
-        assert!(send(nobody.as_os_str(), State::Ready).is_err());
+        assert!(send(nobody.as_os_str(), ProcessState::Ready).is_err());
     }
 }

@@ -84,7 +84,7 @@ impl Store {
     /// Reads changes. Below the compacted revision it refuses; past the present there are none.
     pub(crate) fn events(&self, watched: &EventsQuery) -> Result<Events, Refused> {
         let from = watched.from;
-        let mut found = Found {
+        let mut found = EventsFound {
             answer: Events {
                 events: Vec::new(),
                 next: from.max(self.revision + 1),
@@ -123,7 +123,7 @@ impl Store {
     }
 
     /// Walks the journal.
-    fn scan(&self, from: i64, span: Span<'_>, readable: i64, found: &mut Found) {
+    fn scan(&self, from: i64, span: Span<'_>, readable: i64, found: &mut EventsFound) {
         let mut last = from;
         for (scanned, change) in self.journal.since(from).enumerate() {
             let between = change.revision != last;
@@ -145,7 +145,7 @@ impl Store {
     }
 
     /// Walks the history of one key: that is shorter than the journal.
-    fn scan_key(&self, from: i64, key: &[u8], found: &mut Found) {
+    fn scan_key(&self, from: i64, key: &[u8], found: &mut EventsFound) {
         let Some((key, history)) = self.keys.get_key_value(key) else {
             return;
         };
@@ -162,14 +162,14 @@ impl Store {
 }
 
 /// What was found so far.
-struct Found {
+struct EventsFound {
     answer: Events,
     bytes: usize,
     /// A revision whose changes are not told, on purpose.
     untold: Option<i64>,
 }
 
-impl Found {
+impl EventsFound {
     fn is_full(&self) -> bool {
         self.answer.events.len() >= EVENTS_MAX || self.bytes >= BYTES_MAX
     }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// One change of one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Change<'a> {
+pub(crate) struct KeyChange<'a> {
     /// The revision it belongs to.
     pub(crate) revision: i64,
     /// The change's place within the revision, from 0 without gaps.
@@ -42,7 +42,7 @@ const BLOCK_BYTES: usize = 4096;
 
 impl Journal {
     /// Appends a change; changes come in order.
-    pub(crate) fn push(&mut self, change: Change<'_>) {
+    pub(crate) fn push(&mut self, change: KeyChange<'_>) {
         let length = 10 + encoded_len_varint(change.key.len() as u64) + change.key.len();
         let room =
             (self.blocks.back()).is_some_and(|b| b.bytes.capacity() >= b.bytes.len() + length);
@@ -72,7 +72,7 @@ impl Journal {
     }
 
     /// The oldest change kept.
-    pub(crate) fn first(&self) -> Option<Change<'_>> {
+    pub(crate) fn first(&self) -> Option<KeyChange<'_>> {
         Entries::of(self.blocks.front()?).next()
     }
 
@@ -114,7 +114,7 @@ impl Journal {
     }
 
     /// The changes from a revision on.
-    pub(crate) fn since(&self, revision: i64) -> impl Iterator<Item = Change<'_>> {
+    pub(crate) fn since(&self, revision: i64) -> impl Iterator<Item = KeyChange<'_>> {
         let blocks = self.blocks.partition_point(|block| block.last < revision);
         (self.blocks.range(blocks..))
             .flat_map(Entries::of)
@@ -122,7 +122,7 @@ impl Journal {
     }
 
     /// The changes of one revision from a place within it on.
-    pub(crate) fn within(&self, revision: i64, sub: u32) -> impl Iterator<Item = Change<'_>> {
+    pub(crate) fn within(&self, revision: i64, sub: u32) -> impl Iterator<Item = KeyChange<'_>> {
         let from = (revision, sub);
         let blocks = self.blocks.partition_point(|block| block.first <= from);
         (self.blocks.range(blocks.saturating_sub(1)..))
@@ -164,9 +164,9 @@ impl<'a> Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Change<'a>;
+    type Item = KeyChange<'a>;
 
-    fn next(&mut self) -> Option<Change<'a>> {
+    fn next(&mut self) -> Option<KeyChange<'a>> {
         if self.rest.is_empty() {
             return None;
         }
@@ -180,7 +180,7 @@ impl<'a> Iterator for Entries<'a> {
             Some((revision, _)) => (revision.saturating_add_unsigned(distance), 0),
         };
         self.before = Some((revision, sub));
-        Some(Change { revision, sub, key })
+        Some(KeyChange { revision, sub, key })
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
             }
             let long = rng.u32(..500) == 0;
             let key = vec![rng.u8(..); if long { 9000 } else { rng.usize(..40) }];
-            journal.push(Change {
+            journal.push(KeyChange {
                 revision,
                 sub,
                 key: &key,

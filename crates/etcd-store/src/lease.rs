@@ -8,7 +8,7 @@ use crate::command;
 use crate::flaw::Flaw;
 use crate::refused::Refused;
 use crate::store::Store;
-use crate::write::Writer;
+use crate::write::WriteTransaction;
 use bytes::Bytes;
 use quorate_core::{At, Countdown};
 use quorate_etcd_api::etcdserverpb::{
@@ -278,7 +278,7 @@ impl Store {
     /// Ends a lease. All of its keys go in one revision; without keys no revision is taken.
     fn end_lease(&mut self, id: i64) -> Bytes {
         let keys = self.leases.remove(id).map(|lease| lease.keys);
-        let mut writer = Writer::new(self);
+        let mut writer = WriteTransaction::new(self);
         for key in keys.into_iter().flatten() {
             writer.delete_key(&key);
         }

@@ -16,7 +16,7 @@ use crate::slice::{FirstSlice, KEYS_PER_SLICE, Pins};
 use crate::snapshot::{Cut, Loading};
 use crate::value_refs::{LivePayloads, PayloadParts};
 use crate::view::{View, header};
-use crate::write::Writer;
+use crate::write::WriteTransaction;
 use bytes::Bytes;
 use quorate_core::{Application, At, Countdown, Payload, PayloadId};
 use quorate_etcd_api::etcdserverpb::{
@@ -194,7 +194,7 @@ impl Store {
     ) -> Result<Bytes, Refused> {
         check::put(request)?;
         admit_put(self.view(), request)?;
-        let mut writer = Writer::new(self);
+        let mut writer = WriteTransaction::new(self);
         let mut response = writer.put(request, parts.next());
         response.header = None;
         Ok(command::applied_with_values(writer.finish(), &response))
@@ -202,7 +202,7 @@ impl Store {
 
     pub(crate) fn delete_range(&mut self, request: &DeleteRangeRequest) -> Result<Bytes, Refused> {
         check::delete_range(request)?;
-        let mut writer = Writer::new(self);
+        let mut writer = WriteTransaction::new(self);
         let mut response = writer.delete(request);
         response.header = None;
         Ok(command::applied_with_values(writer.finish(), &response))
@@ -216,7 +216,7 @@ impl Store {
         check::txn(request, usize::MAX)?;
         let plan = Plan::new(self.view(), request, parts)?;
         plan.admit(self.view())?;
-        let mut writer = Writer::new(self);
+        let mut writer = WriteTransaction::new(self);
         let mut response = writer.txn(&plan);
         response.header = None;
         Ok(command::applied_with_values(writer.finish(), &response))

@@ -1,7 +1,7 @@
 //! Changing the store: one write transaction.
 
 use crate::history::{History, Version};
-use crate::journal::Change;
+use crate::journal::KeyChange;
 use crate::plan::{Plan, Step};
 use crate::span::Span;
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
@@ -17,14 +17,14 @@ use quorate_etcd_api::etcdserverpb::{
 
 /// A write transaction under way. Everything it changes gets the same revision, which the store
 /// takes when the transaction ends, if there was a change.
-pub(crate) struct Writer<'a> {
+pub(crate) struct WriteTransaction<'a> {
     store: &'a mut Store,
     changes: u32,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> WriteTransaction<'a> {
     pub(crate) fn new(store: &'a mut Store) -> Self {
-        Writer { store, changes: 0 }
+        WriteTransaction { store, changes: 0 }
     }
 
     /// Ends the transaction and returns the store's revision.
@@ -121,7 +121,7 @@ impl<'a> Writer<'a> {
             let leases = &mut self.store.leases;
             leases.attach(&request.key, old_lease, new_lease);
         }
-        self.store.journal.push(Change {
+        self.store.journal.push(KeyChange {
             revision: modified,
             sub: self.changes,
             key: &request.key,
@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
             }
             self.store.leases.attach(key, present.lease, 0);
             history.push(Version::deletion(modified, self.changes));
-            self.store.journal.push(Change {
+            self.store.journal.push(KeyChange {
                 revision: modified,
                 sub: self.changes,
                 key,

@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use quorate_core::Application;
 use quorate_server::{
-    AlarmKind, Change, ChangeError, Consistency, Handle, ProtocolPage, StatusPage,
+    AlarmKind, ChangeError, Consistency, GroupChange, Handle, ProtocolPage, StatusPage,
 };
 use std::fmt;
 use std::future::Future;
@@ -205,7 +205,7 @@ async fn protocol<A: Application>(console: &Console<A>, body: &Bytes) -> Respons
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
     let (name, params) = (page.protocol, page.params);
-    let change = Change::Protocol { name, params };
+    let change = GroupChange::Protocol { name, params };
     match console.handle.change_soon(change).await {
         Ok(()) => StatusCode::OK.into_response(),
         Err(ChangeError::Failed(failure)) => {

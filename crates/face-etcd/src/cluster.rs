@@ -9,7 +9,7 @@ use quorate_etcd_api::etcdserverpb::{
     MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse,
     MemberUpdateRequest, MemberUpdateResponse,
 };
-use quorate_server::{Change, ChangeError, Consistency, MemberInfo};
+use quorate_server::{ChangeError, Consistency, GroupChange, MemberInfo};
 use tonic::{Request, Response, Status, async_trait};
 
 type Answered<M> = Result<Response<M>, Status>;
@@ -42,7 +42,7 @@ impl Cluster for Face {
         }
         let last = before.iter().map(|member| member.id.0).max();
         let id = ReplicaId(last.unwrap_or(0) + 1);
-        self.change(Change::Address { id, url }).await?;
+        self.change(GroupChange::Address { id, url }).await?;
         let members = self.members().await?;
         Ok(Response::new(MemberAddResponse {
             header: Some(self.header(0).await?),
@@ -59,8 +59,8 @@ impl Cluster for Face {
         request: Request<MemberRemoveRequest>,
     ) -> Answered<MemberRemoveResponse> {
         let id = replica(request.into_inner().id)?;
-        let forget = self.handle.change(Change::Forget(id));
-        match self.handle.change_soon(Change::Remove(id)).await {
+        let forget = self.handle.change(GroupChange::Forget(id));
+        match self.handle.change_soon(GroupChange::Remove(id)).await {
             // Of a member it need not ever have been decided where it is.
             Ok(()) => drop(forget.await),
             // A learner has nothing but an address.
@@ -87,7 +87,7 @@ impl Cluster for Face {
         if others.any(|member| member.peer_url == url) {
             return Err(status(errors::PEER_URL_EXISTS));
         }
-        self.change(Change::Address { id, url }).await?;
+        self.change(GroupChange::Address { id, url }).await?;
         Ok(Response::new(MemberUpdateResponse {
             header: Some(self.header(0).await?),
             members: self.members().await?,
@@ -99,7 +99,7 @@ impl Cluster for Face {
         request: Request<MemberPromoteRequest>,
     ) -> Answered<MemberPromoteResponse> {
         let id = replica(request.into_inner().id)?;
-        self.change(Change::Promote(id)).await?;
+        self.change(GroupChange::Promote(id)).await?;
         Ok(Response::new(MemberPromoteResponse {
             header: Some(self.header(0).await?),
             members: self.members().await?,
@@ -113,7 +113,7 @@ impl Face {
         Ok(replica.members.into_iter().map(member).collect())
     }
 
-    async fn change(&self, change: Change) -> Result<(), Status> {
+    async fn change(&self, change: GroupChange) -> Result<(), Status> {
         let changed = self.handle.change_soon(change).await;
         changed.map_err(not_changed)
     }

@@ -12,7 +12,9 @@ use quorate_etcd_api::etcdserverpb::{
     MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
 };
 use quorate_etcd_store::{KeyHash, Query, QueryAnswer};
-use quorate_server::{Alarm, AlarmKind, Change, Consistency, RaisedAlarm, Status as ReplicaStatus};
+use quorate_server::{
+    Alarm, AlarmKind, Consistency, GroupChange, RaisedAlarm, Status as ReplicaStatus,
+};
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, async_trait};
 
@@ -149,7 +151,7 @@ impl Face {
         if !is_raised && !before.contains(&alarm) {
             return Ok(Vec::new());
         }
-        let change = Change::Alarm {
+        let change = GroupChange::Alarm {
             alarm: Alarm { kind, id },
             is_raised,
         };

@@ -72,11 +72,11 @@ struct Wanted {
 
 #[derive(Serialize)]
 struct Read {
-    items: Vec<Option<Found>>,
+    items: Vec<Option<ItemRead>>,
 }
 
 #[derive(Serialize)]
-struct Found {
+struct ItemRead {
     version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
@@ -170,10 +170,10 @@ fn asked_write(asked: Asked) -> Result<Write, String> {
     Ok(write)
 }
 
-fn found(Item { version, value }: Item) -> Found {
+fn found(Item { version, value }: Item) -> ItemRead {
     let text = std::str::from_utf8(&value).ok().map(str::to_owned);
     let base64 = text.is_none().then(|| BASE64_STANDARD.encode(&value));
-    Found {
+    ItemRead {
         version: version.0,
         value: text,
         base64,

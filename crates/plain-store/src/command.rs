@@ -16,7 +16,7 @@ pub struct Condition {
 
 /// A key and what becomes of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+pub struct KeyChange {
     /// The key that changes.
     pub key: Bytes,
     /// The value that the key gets; `None` deletes the key.
@@ -29,7 +29,7 @@ pub struct Write {
     /// The conditions that must hold.
     pub conditions: Vec<Condition>,
     /// The changes that are made, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<KeyChange>,
 }
 
 /// The result of a write.
@@ -79,14 +79,14 @@ impl Write {
     #[must_use]
     pub fn and_put(mut self, key: Bytes, value: Bytes) -> Write {
         let value = Some(value);
-        self.changes.push(Change { key, value });
+        self.changes.push(KeyChange { key, value });
         self
     }
 
     /// Adds a key to delete to this write.
     #[must_use]
     pub fn and_delete(mut self, key: Bytes) -> Write {
-        self.changes.push(Change { key, value: None });
+        self.changes.push(KeyChange { key, value: None });
         self
     }
 
@@ -173,7 +173,7 @@ impl Wire for Write {
                 1 => Some(input.bytes()?),
                 tag => return Err(WireError::Tag("change", tag)),
             };
-            Ok(Change { key, value })
+            Ok(KeyChange { key, value })
         });
         let changes = changes.collect::<Result<_, WireError>>()?;
         Ok(Write {

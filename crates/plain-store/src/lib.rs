@@ -13,6 +13,6 @@ mod command;
 mod snapshot;
 mod store;
 
-pub use command::{Change, Condition, Outcome, Refused, Write};
+pub use command::{Condition, KeyChange, Outcome, Refused, Write};
 pub use snapshot::Cut;
 pub use store::{Item, Query, QueryAnswer, Store, Version};

@@ -9,7 +9,7 @@
 //! once do no harm: a change names the epoch it was made for, and only the first of two is done.
 
 use crate::core::Core;
-use crate::group::Change;
+use crate::group::GroupChange;
 use quorate_core::{Application, Catalogue, Epoch, Now, ReplicaId};
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
@@ -152,7 +152,7 @@ impl<A: Application> Core<A> {
             }
             ShrinkDecision::Shrink(params) => params,
         };
-        let change = Change::Protocol {
+        let change = GroupChange::Protocol {
             name: epoch.protocol.clone(),
             params,
         };

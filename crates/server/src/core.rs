@@ -154,7 +154,7 @@ impl<A: Application> Core<A> {
     pub(crate) fn expect_payloads(&mut self) -> Result<(), ServerError> {
         let min = self.host.payload_min();
         if let (Some(_), Some(disk)) = (min, &mut self.disk) {
-            disk.expect_bulk(self.host.limits().bulk_segment_bytes)?;
+            disk.expect_fragments(self.host.limits().bulk_segment_bytes)?;
         }
         self.payload_threshold.set(min);
         Ok(())
@@ -656,7 +656,7 @@ impl<A: Application> Core<A> {
             raised: self.raised(),
             difference: self.difference(),
             fragment_bytes: self.host.bulk_live_bytes(),
-            fragment_file_bytes: self.disk.as_ref().map_or(0, Disk::bulk_bytes),
+            fragment_file_bytes: self.disk.as_ref().map_or(0, Disk::fragment_bytes),
             free_bytes: self.disk.as_ref().and_then(Disk::free_bytes),
         }
     }

@@ -3,7 +3,7 @@
 mod error;
 
 use crate::disk::Folders;
-use crate::meta::{Meta, MetaError, State};
+use crate::meta::{Meta, MetaError, ReplicaState};
 use crate::mirrored_file::{self, sync_dir};
 pub use error::FolderError;
 use quorate_core::{ClusterId, Durability, ReplicaId};
@@ -18,7 +18,7 @@ const OWNER_ONLY: u32 = 0o700;
 const META: &str = "meta";
 const LOCK: &str = "lock";
 const LOG: &str = "log";
-const BULK: &str = "bulk";
+const FRAGMENTS: &str = "bulk";
 const SNAPSHOTS: &str = "snap";
 /// What etcd has in its data folder.
 const ETCD: [&str; 2] = ["member/wal", "member/snap"];
@@ -81,7 +81,7 @@ pub fn bootstrap(dir: &Path, meta: &Meta) -> Result<(), FolderError> {
 /// Creates what a replica's files are written to, before it is known whose they are.
 pub(crate) fn begin_folder(dir: &Path) -> Result<Folders, FolderError> {
     let folders = disk_folders(dir);
-    for path in [&folders.log, &folders.bulk, &folders.snapshots] {
+    for path in [&folders.log, &folders.fragments, &folders.snapshots] {
         create_folder(path)?;
     }
     sync_dir(dir)?;
@@ -109,7 +109,7 @@ fn warn_if_readable_by_others(dir: &Path) {
 fn disk_folders(dir: &Path) -> Folders {
     Folders {
         log: dir.join(LOG),
-        bulk: dir.join(BULK),
+        fragments: dir.join(FRAGMENTS),
         snapshots: dir.join(SNAPSHOTS),
     }
 }
@@ -154,7 +154,7 @@ impl Folder {
     ) -> Result<Option<Folder>, FolderError> {
         let mut folder = Folder::open_any(dir)?;
         let checked = expected.check(dir, &folder.meta);
-        let is_open = folder.meta.state == State::Joining;
+        let is_open = folder.meta.state == ReplicaState::Joining;
         match wanted {
             Some(wanted) if is_open && !folder.meta.begins_as(wanted) => {
                 folder.record(wanted.clone())?;
@@ -171,7 +171,7 @@ impl Folder {
     /// Makes the folder hold no replica, if the one there has agreed to nothing: nobody relies on it.
     pub(crate) fn discard_unless_agreed(self) -> Result<(), FolderError> {
         match self.meta.state {
-            State::Joining => mirrored_file::remove(&self.dir, META),
+            ReplicaState::Joining => mirrored_file::remove(&self.dir, META),
             _ => Ok(()),
         }
     }
@@ -252,11 +252,11 @@ impl Folder {
 
     /// Records that the replica may have spoken. Returns once that survives a crash.
     pub fn mark_started(&mut self) -> Result<(), FolderError> {
-        if self.meta.state == State::Started && self.copies_agree {
+        if self.meta.state == ReplicaState::Started && self.copies_agree {
             return Ok(());
         }
         let started = Meta {
-            state: State::Started,
+            state: ReplicaState::Started,
             ..self.meta.clone()
         };
         self.record(started)
@@ -436,7 +436,7 @@ mod tests {
         folder.mark_started().unwrap();
         drop(folder);
         let folder = Folder::open(&dir, &any(1)).unwrap();
-        assert_eq!(folder.meta().state, State::Started);
+        assert_eq!(folder.meta().state, ReplicaState::Started);
     }
 
     /// Scenario: everything that can be wrong with a folder, one message each.
@@ -533,7 +533,7 @@ mod tests {
         let names = [META, "meta.copy"];
         Folder::open(&dir, &any(1)).unwrap().mark_started().unwrap();
         let started = Meta {
-            state: State::Started,
+            state: ReplicaState::Started,
             ..meta(1)
         };
         let whole = fs::read(dir.join(META)).unwrap();

@@ -4,7 +4,7 @@ use crate::disk::{Disk, Folders};
 use crate::error::ServerError;
 use crate::folder::{Folder, FolderError, begin_folder, write_meta};
 use crate::join::fresh_incarnation;
-use crate::meta::{Meta, State};
+use crate::meta::{Meta, ReplicaState};
 use crate::offline::OfflineFiles;
 use crate::run::{host_config, random_u64};
 use crate::snapshots::SnapshotFiles;
@@ -64,7 +64,7 @@ pub fn force_new_cluster<A: Application>(
     let forced = make(survivors, into, &folders, app, edit);
     if forced.is_err() {
         // Nobody should take what is there for half a replica; that it cannot be removed is no worse.
-        for made in [&folders.log, &folders.bulk, &folders.snapshots] {
+        for made in [&folders.log, &folders.fragments, &folders.snapshots] {
             let _ = std::fs::remove_dir_all(made);
         }
     }
@@ -95,7 +95,7 @@ fn make<A: Application>(
         cluster,
         incarnation: member.incarnation,
         listed_as: Some(member.incarnation),
-        state: State::Started,
+        state: ReplicaState::Started,
         ..old.clone()
     };
     let lacking = all[chosen].survivor.lacking();

@@ -26,7 +26,7 @@ const RECHECK_NS: u64 = 20_000_000;
 
 /// A change of the group.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum GroupChange {
     /// This is where a replica is: one that is no member may from now on follow the group.
     Address {
         /// The replica that is at the address.
@@ -332,8 +332,8 @@ impl<A: Application> Core<A> {
             self.group.lost.insert(member.id);
         }
         let change = match is_listed {
-            true => Change::Replace(member.id),
-            false => Change::Promote(member.id),
+            true => GroupChange::Replace(member.id),
+            false => GroupChange::Promote(member.id),
         };
         if let Err(ChangeError::NotYet(_)) = self.order_of(&change) {
             self.group.candidate = Some((member, now.mono_ns + RECHECK_NS, until));
@@ -347,7 +347,7 @@ impl<A: Application> Core<A> {
     pub(crate) fn change(
         &mut self,
         now: Now,
-        change: Change,
+        change: GroupChange,
         reply: oneshot::Sender<Result<(), ChangeError>>,
     ) {
         match self.order_of(&change) {
@@ -369,38 +369,38 @@ impl<A: Application> Core<A> {
         }
     }
 
-    pub(crate) fn order_of(&self, change: &Change) -> Result<Order, ChangeError> {
+    pub(crate) fn order_of(&self, change: &GroupChange) -> Result<Order, ChangeError> {
         let state = self.host.epochs();
         let is_listed = |id: ReplicaId| self.host.epoch().index_of(id).is_some();
         match change {
-            Change::Address { id, url } => Ok(Order::Address {
+            GroupChange::Address { id, url } => Ok(Order::Address {
                 id: *id,
                 address: url.clone(),
             }),
-            Change::Forget(id) if !state.addresses.contains_key(id) => {
+            GroupChange::Forget(id) if !state.addresses.contains_key(id) => {
                 Err(ChangeError::Unknown(*id))
             }
-            Change::Forget(id) => Ok(Order::Address {
+            GroupChange::Forget(id) => Ok(Order::Address {
                 id: *id,
                 address: String::new(),
             }),
-            Change::Remove(id) if !is_listed(*id) => Err(ChangeError::Unknown(*id)),
-            Change::Remove(id) => self.reconfigure(&Edit::Remove(*id)),
-            Change::Protocol { name, .. } if !names().contains(&name.as_str()) => {
+            GroupChange::Remove(id) if !is_listed(*id) => Err(ChangeError::Unknown(*id)),
+            GroupChange::Remove(id) => self.reconfigure(&Edit::Remove(*id)),
+            GroupChange::Protocol { name, .. } if !names().contains(&name.as_str()) => {
                 Err(ChangeError::Refused(unknown_protocol(name)))
             }
-            Change::Protocol { name, params } => self.reconfigure(&Edit::Protocol {
+            GroupChange::Protocol { name, params } => self.reconfigure(&Edit::Protocol {
                 name: name.clone(),
                 params: params.clone(),
             }),
-            Change::Alarm { .. } if state.level < ALARM_LEVEL => {
+            GroupChange::Alarm { .. } if state.level < ALARM_LEVEL => {
                 Err(ChangeError::Refused(format!(
                     "alarms take feature level {ALARM_LEVEL}, and this cluster is at {}: it is raised by itself once all \
                      replicas run a program that knows it",
                     state.level
                 )))
             }
-            Change::Alarm { alarm, is_raised } => Ok(Order::Alarm {
+            GroupChange::Alarm { alarm, is_raised } => Ok(Order::Alarm {
                 alarm: *alarm,
                 change: match is_raised {
                     true => AlarmChange::Raise(Scope::Group),
@@ -408,18 +408,18 @@ impl<A: Application> Core<A> {
                 },
             }),
             // Whether one that came back in a new incarnation is to be replaced by that, it says itself.
-            Change::Promote(id) if is_listed(*id) => Err(ChangeError::IsMember(*id)),
-            Change::Promote(id) if !state.addresses.contains_key(id) => {
+            GroupChange::Promote(id) if is_listed(*id) => Err(ChangeError::IsMember(*id)),
+            GroupChange::Promote(id) if !state.addresses.contains_key(id) => {
                 Err(ChangeError::Unknown(*id))
             }
-            Change::Promote(id) | Change::Replace(id) => {
+            GroupChange::Promote(id) | GroupChange::Replace(id) => {
                 let heard = self.heard().find(|member| member.id == *id);
                 let Some(member) = heard else {
                     let why = format!("replica {id} is not connected: is it running?");
                     return Err(ChangeError::Refused(why));
                 };
                 self.reconfigure(&match change {
-                    Change::Replace(_) => Edit::Replace(member),
+                    GroupChange::Replace(_) => Edit::Replace(member),
                     _ => Edit::Add(member),
                 })
             }

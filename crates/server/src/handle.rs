@@ -1,7 +1,7 @@
 //! The bounded ring between faces and a replica's core.
 
 use crate::budget::{Account, Budget, Charge};
-use crate::group::{Change, ChangeError};
+use crate::group::{ChangeError, GroupChange};
 use crate::quorum::Quorum;
 use crate::status::Status;
 use bytes::Bytes;
@@ -130,7 +130,7 @@ pub enum Request<A: Application> {
     /// Change the group.
     Change {
         /// The change to make.
-        change: Change,
+        change: GroupChange,
         /// The channel that the answer goes to.
         reply: oneshot::Sender<Result<(), ChangeError>>,
     },
@@ -370,7 +370,7 @@ impl<A: Application> Handle<A> {
     ///
     /// # Errors
     /// Why it was not proposed, did nothing, or what became of it is not known.
-    pub async fn change(&self, change: Change) -> Result<(), ChangeError> {
+    pub async fn change(&self, change: GroupChange) -> Result<(), ChangeError> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Request::Change { change, reply })
             .map_err(ChangeError::Failed)?;
@@ -381,7 +381,7 @@ impl<A: Application> Handle<A> {
     ///
     /// # Errors
     /// See [`Handle::change`].
-    pub async fn change_soon(&self, change: Change) -> Result<(), ChangeError> {
+    pub async fn change_soon(&self, change: GroupChange) -> Result<(), ChangeError> {
         let began = Instant::now();
         loop {
             let changed = self.change(change.clone()).await;

@@ -61,11 +61,11 @@ pub use gateway::{
     GatewayContext, GatewayOptions, LinkedGateway, ReachedCluster, ReadyGateway, Upstream, link,
     reach, run_gateway,
 };
-pub use group::{Change, ChangeError};
+pub use group::{ChangeError, GroupChange};
 pub use handle::{Consistency, Failure, Handle, MemberInfo, PayloadThreshold, Request};
 pub use join::{Join, JoinError, Joined, Rejoin, join};
 pub use log_limit::LogLimit;
-pub use meta::{META_FORMAT, Meta, MetaError, State};
+pub use meta::{META_FORMAT, Meta, MetaError, ReplicaState};
 pub use metrics::{ConnectionCounts, Metrics, PeerMetrics};
 pub use peer::rings::Rings;
 pub use polling::{Polling, TooManyPollers};

@@ -26,7 +26,7 @@ const CHECKSUM: &str = "# crc32c = ";
 /// How far a replica has come, and so what it may have promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum ReplicaState {
     /// In a new cluster: it has not heard of all others yet and has never spoken. The incarnations
     /// in its epoch are all zero.
     Joining,
@@ -41,11 +41,11 @@ pub enum State {
     Started,
 }
 
-impl State {
+impl ReplicaState {
     /// Whether it is settled as what the replica begins.
     #[must_use]
     pub fn may_begin(self) -> bool {
-        !matches!(self, State::Joining | State::Confirmed)
+        !matches!(self, ReplicaState::Joining | ReplicaState::Confirmed)
     }
 }
 
@@ -62,7 +62,7 @@ pub struct Meta {
     /// one where it lost its promises and makes up for that within the epoch.
     pub listed_as: Option<Incarnation>,
     /// How far the replica has come.
-    pub state: State,
+    pub state: ReplicaState,
     /// The log that the replica takes part in.
     pub group: Group,
     /// The group's first epoch.
@@ -88,7 +88,7 @@ struct Text {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "known_as")]
     listed_as: Option<String>,
-    state: State,
+    state: ReplicaState,
     group: u32,
     epoch: EpochText,
 }
@@ -135,7 +135,7 @@ impl Meta {
             replica: me.id,
             incarnation: me.incarnation,
             listed_as: None,
-            state: State::Bootstrapped,
+            state: ReplicaState::Bootstrapped,
             group: Group(0),
             epoch,
         }
@@ -298,7 +298,7 @@ pub(crate) mod tests {
             replica: ReplicaId(replica),
             incarnation: members[usize::from(replica) - 1].incarnation,
             listed_as: None,
-            state: State::Bootstrapped,
+            state: ReplicaState::Bootstrapped,
             group: Group(0),
             epoch: Epoch {
                 number: 1,
@@ -316,7 +316,7 @@ pub(crate) mod tests {
     fn a_meta_file_reads_back_as_written() {
         let mut meta = meta(2);
         assert_eq!(Meta::from_text(&meta.to_text()), Ok(meta.clone()));
-        meta.state = State::Started;
+        meta.state = ReplicaState::Started;
         meta.epoch.durability = Durability::Memory;
         meta.epoch.params.clear();
         meta.listed_as = Some(Incarnation(3 << 70));

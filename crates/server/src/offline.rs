@@ -47,22 +47,25 @@ impl LogSource for OfflineFiles {
     }
 
     fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
-        let bulk = &self.folders.bulk;
-        if !bulk.is_dir() {
+        let fragments = &self.folders.fragments;
+        if !fragments.is_dir() {
             return Ok(Vec::new());
         }
         let sized = |segment| {
-            let size = fs::metadata(crate::disk::segment_path(bulk, segment))?.len();
+            let size = fs::metadata(crate::disk::segment_path(fragments, segment))?.len();
             Ok((segment, u32::try_from(size).unwrap_or(u32::MAX)))
         };
-        crate::disk::segments(bulk)?
+        crate::disk::segments(fragments)?
             .into_iter()
             .map(sized)
             .collect()
     }
 
     fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
-        let file = File::open(crate::disk::segment_path(&self.folders.bulk, at.segment))?;
+        let file = File::open(crate::disk::segment_path(
+            &self.folders.fragments,
+            at.segment,
+        ))?;
         let mut bytes = vec![0; len as usize];
         file.read_exact_at(&mut bytes, at.offset.into())?;
         Ok(bytes.into())

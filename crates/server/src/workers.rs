@@ -161,7 +161,7 @@ impl<A: Application> Core<A> {
             WorkerDone::Stored(result) => {
                 result?;
                 let took = self.workers.step_began.elapsed();
-                self.metrics.bulk.record(took);
+                self.metrics.long_writes.record(took);
                 self.host.bulk_stored(self.clock.now());
             }
         }

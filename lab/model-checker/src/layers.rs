@@ -74,7 +74,7 @@ type Keys = BTreeMap<Key, u32>;
 
 /// A state of all replicas, and how it was come by.
 #[derive(Clone)]
-struct State {
+struct LayerState {
     places: Vec<Place>,
     /// What somebody may have decided.
     decided: Option<Code>,
@@ -85,7 +85,7 @@ struct State {
     coin: usize,
 }
 
-impl State {
+impl LayerState {
     fn locals(&self) -> Vec<Local> {
         self.places.iter().map(|place| place.local).collect()
     }
@@ -105,13 +105,13 @@ struct Search<'a, M: Plain> {
     /// The same up to who is who.
     prospects: BTreeMap<Situation, Prospects>,
     /// All states, those of a layer after those of the layer before.
-    states: Vec<State>,
+    states: Vec<LayerState>,
     /// The requests' entries, by receiver: messages that hand them over.
     offers: Vec<Vec<u32>>,
     found: Layered,
     /// States taken for others.
     #[cfg(test)]
-    merged: Vec<(u32, State)>,
+    merged: Vec<(u32, LayerState)>,
 }
 
 /// Searches `scope.depth` layers of one instance for the requests of a scope.
@@ -127,7 +127,7 @@ pub(crate) fn search<M: Plain>(
         search.found.fault = Some((fault, story));
     }
     search.found.turns = search.guard.steps();
-    let state = std::mem::size_of::<State>() + scope.n * 16;
+    let state = std::mem::size_of::<LayerState>() + scope.n * 16;
     search.found.bytes = (search.states.len() * state) as u64;
     search.found
 }
@@ -227,7 +227,7 @@ impl<'a, M: Plain> Search<'a, M> {
     }
 
     /// Everything that may be decided is the same.
-    fn judge(&self, state: &mut State, prospects: &[Prospect]) -> Result<(), Fault> {
+    fn judge(&self, state: &mut LayerState, prospects: &[Prospect]) -> Result<(), Fault> {
         for prospect in prospects {
             let End::Decided(code) = prospect.end else {
                 continue;
@@ -267,7 +267,7 @@ impl<'a, M: Plain> Search<'a, M> {
     fn go_on(
         &mut self,
         parent: u32,
-        state: &State,
+        state: &LayerState,
         (layer, coin): (usize, usize),
         options: &[Vec<Way>],
         keys: &mut Keys,
@@ -295,11 +295,11 @@ impl<'a, M: Plain> Search<'a, M> {
     fn follow<'w>(
         &mut self,
         parent: u32,
-        state: &State,
+        state: &LayerState,
         (layer, coin): (usize, usize),
         ways: impl Iterator<Item = &'w Way>,
-    ) -> Result<State, Fault> {
-        let mut next = State {
+    ) -> Result<LayerState, Fault> {
+        let mut next = LayerState {
             parent,
             coin,
             heard: Vec::new(),
@@ -318,7 +318,7 @@ impl<'a, M: Plain> Search<'a, M> {
         Ok(next)
     }
 
-    fn add(&mut self, state: State, key: Key, keys: &mut Keys) {
+    fn add(&mut self, state: LayerState, key: Key, keys: &mut Keys) {
         let number = self.states.len() as u32;
         match keys.entry(key) {
             Entry::Vacant(free) => {

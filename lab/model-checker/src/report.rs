@@ -3,7 +3,7 @@
 use crate::host_model::Fault;
 use crate::layers::Layered;
 use crate::scope::Scope;
-use crate::search::Found;
+use crate::search::SearchResult;
 use serde_json::{Value, json};
 
 /// The result of one search.
@@ -31,7 +31,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn of_search(scope: &Scope, coins: usize, found: Found, seconds: f64) -> Row {
+    pub(crate) fn of_search(scope: &Scope, coins: usize, found: SearchResult, seconds: f64) -> Row {
         let expected = scope
             .states
             .get(coins)

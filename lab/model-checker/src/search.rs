@@ -25,7 +25,7 @@ use std::rc::Rc;
 
 /// What a search came to.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     /// States of the whole cluster.
     pub(crate) states: u64,
     /// States of single replicas.
@@ -52,7 +52,7 @@ struct Search<'a, M: Plain> {
     tuples: Tuples,
     /// By equivalence class of a replica and what it sees of each other one: its moves.
     known: BTreeMap<(u32, Vec<u32>), Rc<[Move]>>,
-    found: Found,
+    found: SearchResult,
 }
 
 /// Steps of one replica, each from a state of it.
@@ -96,7 +96,11 @@ struct Stop {
 }
 
 /// Searches the scope of a host model under its seed of the coin.
-pub(crate) fn search<M: Plain>(model: HostModel<'_, M>, states_max: u64, guard: Guard) -> Found {
+pub(crate) fn search<M: Plain>(
+    model: HostModel<'_, M>,
+    states_max: u64,
+    guard: Guard,
+) -> SearchResult {
     let mut search = Search::<M>::new(model, guard);
     if let Err(stop) = search.run(states_max) {
         let story = search.tell(&stop);
@@ -117,7 +121,7 @@ impl<'a, M: Plain> Search<'a, M> {
             classes: Classes::new(),
             tuples: Tuples::new(n),
             known: BTreeMap::new(),
-            found: Found::default(),
+            found: SearchResult::default(),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::report::{Report, Violation};
 use crate::shrink::shrink;
 use crate::simulator::{Simulator, panicked};
 use crate::speed;
-use crate::tally::{Found, Tally};
+use crate::tally::{ReportedViolation, Tally};
 use crate::wan;
 use serde_json::Value;
 use std::path::Path;
@@ -149,7 +149,7 @@ fn tell(tally: &Tally, report: &Report, lines: &[String]) {
             |o: &SimOptions| kind_in_child(o, report.seed).as_deref() == Some(violation.kind);
         shrink(options, &profiles, stays)
     };
-    let found = Found {
+    let found = ReportedViolation {
         seed: report.seed,
         violation: violation.clone(),
         command: small.command(report.seed),

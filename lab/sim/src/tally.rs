@@ -30,13 +30,13 @@ struct Sums {
     seeds: u64,
     digest: u64,
     totals: Totals,
-    violations: Vec<Found>,
+    violations: Vec<ReportedViolation>,
     last_line: Instant,
 }
 
 /// A violation as it is reported.
 #[derive(Clone)]
-pub(crate) struct Found {
+pub(crate) struct ReportedViolation {
     pub(crate) seed: u64,
     pub(crate) violation: Violation,
     /// What repeats a smaller run that shows it, or the run itself.
@@ -104,7 +104,7 @@ impl Tally {
     }
 
     /// Tells about a violation, the history before it, and the command that repeats it.
-    pub(crate) fn found(&self, found: &Found, lines: &[String]) {
+    pub(crate) fn found(&self, found: &ReportedViolation, lines: &[String]) {
         let seeds = {
             let mut sums = self.lock();
             sums.violations.push(found.clone());

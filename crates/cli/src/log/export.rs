@@ -41,7 +41,7 @@ pub(super) fn run(options: &ExportOptions) -> Result<(), Failure> {
     let folder = Folder::open(&options.data_dir, &expected).map_err(failed)?;
     let meta = folder.meta();
     FaceName::must_be_etcd(&meta.epoch).map_err(Failure::Failed)?;
-    let mut writer = Writer {
+    let mut writer = ExportWriter {
         out: BufWriter::new(io::stdout().lock()),
         options,
         snapshots: VecDeque::new(),
@@ -64,7 +64,7 @@ pub(super) fn run(options: &ExportOptions) -> Result<(), Failure> {
 }
 
 /// Writes lines until that fails.
-struct Writer<'a, W> {
+struct ExportWriter<'a, W> {
     out: W,
     options: &'a ExportOptions,
     /// Stored snapshots whose slots the export has not come to yet, ascending.
@@ -75,7 +75,7 @@ struct Writer<'a, W> {
     failed: Option<io::Error>,
 }
 
-impl<W: Write> Writer<'_, W> {
+impl<W: Write> ExportWriter<'_, W> {
     fn begin(&mut self, meta: &Meta, first: Slot, snapshots: &[Slot], store: &Store) {
         self.next = first;
         self.revision = store.revision();

@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::face::FaceName;
 use crate::modes::PeerTransport;
 use crate::new_cluster;
-use crate::notify::{State, notify};
+use crate::notify::{ProcessState, notify};
 use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
@@ -324,7 +324,7 @@ pub(crate) fn render(metrics: Arc<Metrics>) -> quorate_face_common::Metrics {
 pub(crate) async fn stop(mut stopping: watch::Receiver<bool>) {
     // An error means that nobody is left to say stop.
     let _ = stopping.wait_for(|stop| *stop).await;
-    notify(State::Stopping);
+    notify(ProcessState::Stopping);
 }
 
 /// What the cluster in a folder was begun for, which must be what was asked for.
@@ -345,7 +345,7 @@ fn face_of(folder: &Folder, asked: Option<FaceName>) -> Result<FaceName, Failure
 pub(crate) fn announce(address: &str) {
     tracing::info!(address, "ready to serve client requests");
     tell_supervisor(READY);
-    notify(State::Ready);
+    notify(ProcessState::Ready);
 }
 
 fn tell_supervisor(line: &str) {

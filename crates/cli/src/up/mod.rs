@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::face::FaceName;
 use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport};
 use crate::new_cluster;
-use crate::notify::{State, notify};
+use crate::notify::{ProcessState, notify};
 use crate::polling::PollingOptions;
 use crate::protocol_flags::ProtocolFlags;
 use crate::recode::RecodeOptions;
@@ -212,7 +212,7 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
     if verdict.is_ok() {
         say("stopping");
     }
-    notify(State::Stopping);
+    notify(ProcessState::Stopping);
     let killed = children.stop().await;
     match (verdict, killed.as_slice()) {
         (Err(failure), _) => Err(failure),
@@ -303,7 +303,7 @@ impl<'a> Watch<'a> {
             say(format_args!("gateway {}", self.plan.endpoints(&gateways)));
         }
         say(self.plan.endpoints(&replicas));
-        notify(State::Ready);
+        notify(ProcessState::Ready);
     }
 
     /// Notes a replica that was removed from the cluster: no trouble, the others go on.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::flaw::Flaw;
 use crate::history::{History, Version};
-use crate::journal::Change;
+use crate::journal::KeyChange;
 use crate::lease::{LeaseTerms, TTL_S_MAX, TTL_S_MIN};
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
 use crate::stored_value::StoredValue;
@@ -205,7 +205,7 @@ impl Store {
             if (revision, sub) != expected {
                 return wrong(format_args!("revision {} is not whole", expected.0));
             }
-            self.journal.push(Change { revision, sub, key });
+            self.journal.push(KeyChange { revision, sub, key });
             expected.1 += 1;
         }
         let whole = expected.0 == self.revision && expected.1 > 0;

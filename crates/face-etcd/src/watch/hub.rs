@@ -22,7 +22,7 @@ use tonic::Status;
 /// The distributor of one replica.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    state: Mutex<State>,
+    state: Mutex<HubState>,
     /// Somebody joined an empty hub.
     joined: Notify,
     /// Every change up to this revision is in the inboxes of those it concerns.
@@ -36,7 +36,7 @@ pub(crate) struct Hub {
 }
 
 #[derive(Debug)]
-struct State {
+struct HubState {
     index: Index,
     members: BTreeMap<MemberId, Member>,
     next_id: MemberId,
@@ -117,7 +117,7 @@ const RETRY: Duration = Duration::from_millis(2);
 impl Default for Hub {
     fn default() -> Self {
         Hub {
-            state: Mutex::new(State {
+            state: Mutex::new(HubState {
                 index: Index::default(),
                 members: BTreeMap::new(),
                 next_id: 0,
@@ -255,12 +255,12 @@ impl Hub {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HubState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl HubState {
     fn remove(&mut self, id: MemberId) -> Option<Member> {
         let member = self.members.remove(&id)?;
         self.index.remove(&member.key, &member.range_end, id);

@@ -11,8 +11,8 @@ use quorate_core::{
 use quorate_etcd_store::Store;
 use quorate_face_etcd::{Limits, serve};
 use quorate_server::{
-    AlarmKind, Change, ChangeError, ClockError, Door, Handle, Listener, MemberInfo, RaisedAlarm,
-    Request, Status,
+    AlarmKind, ChangeError, ClockError, Door, GroupChange, Handle, Listener, MemberInfo,
+    RaisedAlarm, Request, Status,
 };
 use shelf::Shelf;
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ async fn run(
                 let _ = reply.send(end.map(|end| end.saturating_duration_since(Instant::now())));
             }
             Request::Change {
-                change: Change::Alarm { alarm, is_raised },
+                change: GroupChange::Alarm { alarm, is_raised },
                 reply,
             } => {
                 raised

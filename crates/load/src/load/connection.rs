@@ -13,7 +13,7 @@ pub struct Connection {
     /// The number of the endpoint.
     pub endpoint: usize,
     authority: String,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
 }
 
 /// A channel, and which attempt it came from: whoever reports a loss says which one was lost.
@@ -25,7 +25,7 @@ pub struct Attached {
 }
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     attached: Option<Attached>,
     generation: u64,
     retry_at: Instant,
@@ -35,7 +35,7 @@ struct State {
 impl Connection {
     /// A connection to the endpoint of this index, not yet made.
     pub fn new(endpoint: usize, authority: &str) -> Connection {
-        let state = State {
+        let state = ConnectionState {
             attached: None,
             generation: 0,
             retry_at: Instant::now(),
@@ -88,7 +88,7 @@ impl Connection {
     }
 }
 
-impl State {
+impl ConnectionState {
     fn connected(&mut self, channel: Channel) -> Attached {
         self.generation += 1;
         self.pause = PAUSE_MIN;

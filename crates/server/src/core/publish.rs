@@ -26,8 +26,10 @@ impl<A: Application> Core<A> {
             .log_size_bytes
             .set(self.disk.as_ref().map_or(0, Disk::bytes) as f64);
         let storage = &metrics.storage;
-        storage.bulk_bytes.absolute(counters.bulk_bytes);
-        storage.bulk_moved.absolute(counters.bulk_moved_bytes);
+        storage.fragment_bytes.absolute(counters.bulk_bytes);
+        storage
+            .fragment_moved_bytes
+            .absolute(counters.bulk_moved_bytes);
         storage.gathered.absolute(counters.gathered);
         storage.rebuilt.absolute(counters.rebuilt);
         storage.lacking.set(self.host.payloads_lacking() as f64);
@@ -39,9 +41,11 @@ impl<A: Application> Core<A> {
         metrics
             .is_settled
             .set(f64::from(u8::from(self.host.is_settled())));
-        storage.bulk_live.set(self.host.bulk_live_bytes() as f64);
-        let bulk_size = self.disk.as_ref().map_or(0, Disk::bulk_bytes);
-        storage.bulk_size.set(bulk_size as f64);
+        storage
+            .fragment_live_bytes
+            .set(self.host.bulk_live_bytes() as f64);
+        let file_bytes = self.disk.as_ref().map_or(0, Disk::fragment_bytes);
+        storage.fragment_file_bytes.set(file_bytes as f64);
         if let Some(disk) = &self.disk {
             storage.turned_over(disk.turnover());
         }

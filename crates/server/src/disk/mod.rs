@@ -32,16 +32,16 @@ use sync::Syncer;
 const LOG_KEPT_MAX: usize = 2;
 /// Released segments of the fragment store that are kept to be used again: more than of the log, since a compaction
 /// releases many at once.
-const BULK_KEPT_MAX: usize = 8;
+const FRAGMENTS_KEPT_MAX: usize = 8;
 
 /// The segments of one replica, and its snapshots.
 #[derive(Debug)]
 pub(crate) struct Disk {
     log: Segments,
-    bulk: Segments,
+    fragments: Segments,
     snapshots: SnapshotFiles,
     /// Whether there was no folder for the fragment store.
-    lacks_bulk: bool,
+    lacks_fragments: bool,
     syncer: Syncer,
     test: TestSource,
 }
@@ -50,21 +50,21 @@ pub(crate) struct Disk {
 #[derive(Clone, Debug)]
 pub(crate) struct Folders {
     pub(crate) log: PathBuf,
-    pub(crate) bulk: PathBuf,
+    pub(crate) fragments: PathBuf,
     pub(crate) snapshots: PathBuf,
 }
 
 impl Disk {
     /// What is in these folders.
     pub(crate) fn open(folders: &Folders) -> Result<Self, DiskError> {
-        let lacks_bulk = !folders.bulk.exists();
+        let lacks_fragments = !folders.fragments.exists();
         let opened = SnapshotFiles::open(&folders.snapshots);
         let failed = |error| DiskError::new("open", &folders.snapshots, &error);
         Ok(Disk {
             log: Segments::open(&folders.log, LOG_KEPT_MAX)?,
-            bulk: Segments::open(&folders.bulk, BULK_KEPT_MAX)?,
+            fragments: Segments::open(&folders.fragments, FRAGMENTS_KEPT_MAX)?,
             snapshots: opened.map_err(failed)?,
-            lacks_bulk,
+            lacks_fragments,
             syncer: Syncer::default(),
             test: TestSource::default(),
         })
@@ -78,19 +78,19 @@ impl Disk {
     /// Removes all segments and snapshots: what a replica left that was bootstrapped and never spoke.
     pub(crate) fn clear(&mut self) -> Result<(), DiskError> {
         self.log.clear()?;
-        self.bulk.clear()?;
+        self.fragments.clear()?;
         let removed = self.snapshots.remove_before(Slot(u64::MAX));
         removed.map_err(|error| DiskError::new("clear", self.snapshots.dir(), &error))
     }
 
     /// Fragments will be stored: begins to prepare the first segment for them, of this size.
-    pub(crate) fn expect_bulk(&mut self, segment_bytes: u32) -> Result<(), DiskError> {
-        self.bulk.expect(segment_bytes)
+    pub(crate) fn expect_fragments(&mut self, segment_bytes: u32) -> Result<(), DiskError> {
+        self.fragments.expect(segment_bytes)
     }
 
     /// Puts an empty fragment store in the place of one that is gone, which has been made up for.
-    pub(crate) fn renew_bulk(&mut self) -> Result<(), DiskError> {
-        self.bulk.begin_folder()
+    pub(crate) fn renew_fragments(&mut self) -> Result<(), DiskError> {
+        self.fragments.begin_folder()
     }
 
     /// Forgets the segments of the log that are not needed any more.
@@ -100,8 +100,8 @@ impl Disk {
     }
 
     /// Forgets these segments of the fragment store.
-    pub(crate) fn release_bulk(&mut self, segments: &[u64]) -> Freed {
-        self.bulk.release(segments)
+    pub(crate) fn release_fragments(&mut self, segments: &[u64]) -> Freed {
+        self.fragments.release(segments)
     }
 
     /// The snapshots beside the log.
@@ -120,7 +120,7 @@ impl Disk {
     /// says so ([`DiskError::may_succeed_later`]), the same flush may be tried again.
     pub(crate) fn flush(&mut self, flush: &Flush) -> Result<(), DiskError> {
         for write in &flush.bulk {
-            self.bulk.write(write)?;
+            self.fragments.write(write)?;
         }
         for write in &flush.writes {
             self.log.write(write)?;
@@ -133,7 +133,7 @@ impl Disk {
 
     /// A step in writing long fragments, to be performed elsewhere.
     pub(crate) fn step(&mut self, write: &Write) -> Result<Step, DiskError> {
-        let (path, file) = self.bulk.file_of(write.segment)?;
+        let (path, file) = self.fragments.file_of(write.segment)?;
         Ok(Step {
             path,
             file,
@@ -146,7 +146,7 @@ impl Disk {
     pub(crate) fn read(&mut self, read: &LogRead) -> Result<Bytes, DiskError> {
         match read.store {
             Store::Log => self.log.read_at(read.at, read.len),
-            Store::Bulk => self.bulk.read_at(read.at, read.len),
+            Store::Bulk => self.fragments.read_at(read.at, read.len),
         }
     }
 
@@ -155,7 +155,7 @@ impl Disk {
     pub(crate) fn long_read(&mut self, read: &LogRead) -> Option<LongRead> {
         let is_long = read.store == Store::Bulk && read.len >= LONG_READ_BYTES_MIN;
         let (path, file) = self
-            .bulk
+            .fragments
             .file_of(read.at.segment)
             .ok()
             .filter(|_| is_long)?;
@@ -174,13 +174,13 @@ impl Disk {
 
     /// Size of the fragment store's segments.
     #[must_use]
-    pub(crate) fn bulk_bytes(&self) -> u64 {
-        self.bulk.bytes()
+    pub(crate) fn fragment_bytes(&self) -> u64 {
+        self.fragments.bytes()
     }
 
     /// What became of the segments of the log, and of those of the fragment store.
     pub(crate) fn turnover(&self) -> [&Turnover; 2] {
-        [&self.log, &self.bulk].map(|segments| segments.preallocator.turnover())
+        [&self.log, &self.fragments].map(|segments| segments.preallocator.turnover())
     }
 
     /// Why a next segment could not be prepared, while that is so. What is left of the present one
@@ -188,13 +188,13 @@ impl Disk {
     #[must_use]
     pub(crate) fn trouble(&self) -> Option<String> {
         let log = self.log.preallocator.trouble();
-        log.or_else(|| self.bulk.preallocator.trouble())
+        log.or_else(|| self.fragments.preallocator.trouble())
     }
 
     /// Whether a next segment is being prepared: whether there is space for it is not known yet.
     #[must_use]
     pub(crate) fn is_preparing(&self) -> bool {
-        self.log.preallocator.is_preparing() || self.bulk.preallocator.is_preparing()
+        self.log.preallocator.is_preparing() || self.fragments.preallocator.is_preparing()
     }
 
     /// Bytes that are free for this process on the disk that the log is on.
@@ -206,23 +206,23 @@ impl Disk {
     /// Tries again to prepare the next segments, if that failed a while ago.
     pub(crate) fn retry_preallocation(&mut self) {
         self.log.preallocator.retry();
-        self.bulk.preallocator.retry();
+        self.fragments.preallocator.retry();
     }
 
     /// Both stores at once, if both are concerned: a request waits for the disk one time.
-    fn sync(&mut self, with_bulk: bool) -> Result<(), DiskError> {
+    fn sync(&mut self, with_fragments: bool) -> Result<(), DiskError> {
         self.test.delay_sync();
         let log = self.log.unsynced()?;
-        let bulk = match with_bulk {
-            true => self.bulk.unsynced()?,
+        let fragments = match with_fragments {
+            true => self.fragments.unsynced()?,
             false => Vec::new(),
         };
         // From here on an error is final.
         self.log.forget_unsynced();
-        if with_bulk {
-            self.bulk.forget_unsynced();
+        if with_fragments {
+            self.fragments.forget_unsynced();
         }
-        self.syncer.sync(log, bulk)
+        self.syncer.sync(log, fragments)
     }
 }
 
@@ -286,18 +286,18 @@ impl LogSource for Disk {
 
     fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         // No segment is written that is longer than positions reach.
-        let sizes = self.bulk.sizes();
+        let sizes = self.fragments.sizes();
         Ok(sizes
             .map(|(number, size)| (number, size.min(u32::MAX.into()) as u32))
             .collect())
     }
 
     fn lacks_bulk(&self) -> bool {
-        self.lacks_bulk
+        self.lacks_fragments
     }
 
     fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
-        let bytes = self.bulk.read_at(at, len);
+        let bytes = self.fragments.read_at(at, len);
         bytes.map_err(|error| io::Error::other(error.what()))
     }
 }

@@ -27,20 +27,20 @@ struct Helper {
 
 impl Syncer {
     /// Puts everything that was written to these files on stable storage.
-    pub(super) fn sync(&mut self, log: Files, bulk: Files) -> Result<(), DiskError> {
-        if log.is_empty() || bulk.is_empty() {
-            return sync_all(&log).and_then(|()| sync_all(&bulk));
+    pub(super) fn sync(&mut self, log: Files, fragments: Files) -> Result<(), DiskError> {
+        if log.is_empty() || fragments.is_empty() {
+            return sync_all(&log).and_then(|()| sync_all(&fragments));
         }
         let helper = match &mut self.helper {
             Some(helper) => helper,
             none => match Helper::start() {
                 Ok(helper) => none.insert(helper),
                 // Without a second thread they are synced one after the other.
-                Err(_) => return sync_all(&log).and_then(|()| sync_all(&bulk)),
+                Err(_) => return sync_all(&log).and_then(|()| sync_all(&fragments)),
             },
         };
-        let gone = || DiskError::new("sync", &bulk[0].0, &io::ErrorKind::BrokenPipe.into());
-        helper.files.send(bulk.clone()).map_err(|_| gone())?;
+        let gone = || DiskError::new("sync", &fragments[0].0, &io::ErrorKind::BrokenPipe.into());
+        helper.files.send(fragments.clone()).map_err(|_| gone())?;
         let synced = sync_all(&log);
         // Also after an error: nothing may be under way when this returns.
         let also_synced = helper.done.recv().map_err(|_| gone())?;

@@ -21,16 +21,16 @@ fn open(dir: &Path) -> Disk {
     std::fs::create_dir_all(folder("log")).unwrap();
     Disk::open(&Folders {
         log: folder("log"),
-        bulk: folder("bulk"),
+        fragments: folder("bulk"),
         snapshots: folder("snap"),
     })
     .unwrap()
 }
 
-fn flush(writes: Vec<Write>, bulk: Vec<Write>, sync: bool) -> Flush {
+fn flush(writes: Vec<Write>, fragments: Vec<Write>, sync: bool) -> Flush {
     Flush {
         writes,
-        bulk,
+        bulk: fragments,
         sync,
         through: Position::default(),
     }
@@ -52,22 +52,22 @@ fn what_was_flushed_is_read_back_by_range_and_after_reopening() {
     let first = write(1, 0, &[b"head", b"", b"er"]);
     disk.flush(&flush(vec![first], Vec::new(), true)).unwrap();
     assert!(!dir.path().join("bulk").exists(), "nothing is in it");
-    let bulk = vec![write(1, 0, &[b"bulky"])];
+    let fragments = vec![write(1, 0, &[b"bulky"])];
     let more = vec![write(1, 6, &[b"more"])];
-    disk.flush(&flush(more, bulk, false)).unwrap();
+    disk.flush(&flush(more, fragments, false)).unwrap();
     let next = vec![write(2, 0, &[b"next"]), write(1, 10, &[])];
     disk.flush(&flush(next, vec![write(1, 5, &[])], true))
         .unwrap();
     assert_eq!(disk.read(&read(Store::Log, 1, 2, 6)).unwrap(), "adermo");
     assert_eq!(disk.read(&read(Store::Bulk, 1, 1, 4)).unwrap(), "ulky");
     assert!(disk.log.unsynced().unwrap().is_empty());
-    assert!(disk.bulk.unsynced().unwrap().is_empty());
+    assert!(disk.fragments.unsynced().unwrap().is_empty());
     drop(disk);
 
     let mut disk = open(dir.path());
     assert_eq!(disk.list().unwrap(), [1, 2]);
     assert_eq!(disk.bulk_segments().unwrap(), [(1, 8192)]);
-    assert_eq!((disk.bytes(), disk.bulk_bytes()), (2 * 8192, 8192));
+    assert_eq!((disk.bytes(), disk.fragment_bytes()), (2 * 8192, 8192));
     let content = LogSource::read(&mut disk, 1).unwrap();
     assert_eq!(content.len(), 8192);
     assert!(content.starts_with(b"headermore\0"));
@@ -92,21 +92,22 @@ fn a_released_segment_is_written_over_and_nothing_of_it_is_read() {
         snapshots_before: Slot(0),
     };
     for segment in 1..3 {
-        let (log, bulk) = (write(segment, 0, &[b"log"]), write(segment, 0, &[b"bulk"]));
-        disk.flush(&flush(vec![log], vec![bulk], true)).unwrap();
+        let (log, fragments) = (write(segment, 0, &[b"log"]), write(segment, 0, &[b"bulk"]));
+        disk.flush(&flush(vec![log], vec![fragments], true))
+            .unwrap();
     }
     assert!(disk.release(before(1)).is_empty());
     let released = disk.release(before(2));
     assert_eq!(released.segments, [disk.log.path(1)]);
     assert_eq!((disk.segments(), disk.bytes()), (1, 8192));
-    let freed = disk.release_bulk(&[2, 7]);
-    assert_eq!(freed.segments, [disk.bulk.path(2)]);
+    let freed = disk.release_fragments(&[2, 7]);
+    assert_eq!(freed.segments, [disk.fragments.path(2)]);
     released.free();
     freed.free();
     assert_eq!(disk.list().unwrap(), [2]);
     assert_eq!(disk.bulk_segments().unwrap(), [(1, 8192)]);
 
-    for segments in [&mut disk.log, &mut disk.bulk] {
+    for segments in [&mut disk.log, &mut disk.fragments] {
         segments.begin_segment(3, 8192).unwrap();
         let content = segments.read(3).unwrap();
         assert!(content.iter().all(|byte| *byte == 0), "its header is gone");
@@ -118,8 +119,9 @@ fn a_released_segment_is_written_over_and_nothing_of_it_is_read() {
 fn a_read_beyond_a_segment_is_an_error_and_allocates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut disk = open(dir.path());
-    let (log, bulk) = (write(1, 0, &[b"x"]), write(1, 0, &[b"x"]));
-    disk.flush(&flush(vec![log], vec![bulk], true)).unwrap();
+    let (log, fragments) = (write(1, 0, &[b"x"]), write(1, 0, &[b"x"]));
+    disk.flush(&flush(vec![log], vec![fragments], true))
+        .unwrap();
     for store in [Store::Log, Store::Bulk] {
         let error = disk
             .read(&read(store, 1, 8000, u32::MAX))
@@ -147,8 +149,8 @@ fn a_failed_sync_of_either_store_is_told_and_nothing_is_left_under_way() {
     let mut syncer = Syncer::default();
     for _ in 0..2 {
         syncer.sync(good(), good()).unwrap();
-        for (log, bulk) in [(bad(), good()), (good(), bad())] {
-            let error = syncer.sync(log, bulk).unwrap_err();
+        for (log, fragments) in [(bad(), good()), (good(), bad())] {
+            let error = syncer.sync(log, fragments).unwrap_err();
             assert!(error.to_string().contains("/dev/null"), "{error}");
             assert!(!error.is_want_of_space());
         }

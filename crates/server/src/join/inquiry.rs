@@ -6,7 +6,7 @@
 use super::Rejoin;
 use super::cluster::{Claim, FoundCluster};
 use super::rule::{JoinError, JoinStep, Joiner};
-use crate::meta::{Meta, State};
+use crate::meta::{Meta, ReplicaState};
 use crate::peer::join_question::{JoinAnswer, Stage};
 use quorate_core::{ClusterId, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ impl Inquiry {
             address: self.address.clone(),
             hears_itself,
             cluster: self.cluster,
-            is_guess: self.is_guess && mine.is_none_or(|meta| meta.state == State::Joining),
+            is_guess: self.is_guess && mine.is_none_or(|meta| meta.state == ReplicaState::Joining),
             is_new: self.is_new,
         };
         let found = claim.judge(answers)?;

@@ -13,7 +13,7 @@
 //! Where any peer runs, the members are those of the newest epoch that was told of, whatever list of addresses this
 //! replica was given.
 
-use crate::meta::{Meta, State};
+use crate::meta::{Meta, ReplicaState};
 use crate::peer::incarnations::{is_possible, number};
 use crate::peer::join_question::Stage;
 use quorate_core::{ClusterId, Durability, Epoch, Group, Incarnation, ReplicaId, majority};
@@ -149,8 +149,8 @@ impl Joiner {
         let mine = self.mine.as_ref()?;
         let runs =
             |stage: &Stage| matches!(stage, Stage::Begun { epoch, .. } if *epoch == mine.epoch);
-        (mine.state == State::Confirmed && self.said().any(|(_, stage)| runs(stage)))
-            .then(|| JoinStep::Begin(with_state(mine, State::Bootstrapped)))
+        (mine.state == ReplicaState::Confirmed && self.said().any(|(_, stage)| runs(stage)))
+            .then(|| JoinStep::Begin(with_state(mine, ReplicaState::Bootstrapped)))
     }
 
     /// The way back of a replica that others have known, or into a cluster that runs, or `None` if nobody runs.
@@ -207,9 +207,9 @@ impl Joiner {
         let (listed_as, state) = match listed {
             Some(listed) if in_place => {
                 let is_of_first = newest.number == first.number;
-                (Some(listed).filter(|_| !is_of_first), State::Lost)
+                (Some(listed).filter(|_| !is_of_first), ReplicaState::Lost)
             }
-            _ => (Some(incarnation), State::Bootstrapped),
+            _ => (Some(incarnation), ReplicaState::Bootstrapped),
         };
         Ok(Some(JoinStep::Begin(Meta {
             cluster: self.cluster,
@@ -248,13 +248,13 @@ impl Joiner {
                     incarnation,
                     config,
                 } => {
-                    if mine.state == State::Joining && *config != mine.epoch.digest() {
+                    if mine.state == ReplicaState::Joining && *config != mine.epoch.digest() {
                         return Err(JoinError::Differs { peer });
                     }
                     vector.insert(peer, *incarnation);
                     let index = mine.epoch.index_of(peer);
                     let agreed = index.map(|index| mine.epoch.members[index].incarnation);
-                    if mine.state == State::Confirmed && agreed != Some(*incarnation) {
+                    if mine.state == ReplicaState::Confirmed && agreed != Some(*incarnation) {
                         other.push(peer);
                     }
                 }
@@ -265,7 +265,7 @@ impl Joiner {
                     vector.insert(peer, *incarnation);
                     if *digest == mine.epoch.digest() {
                         confirmed += 1;
-                    } else if mine.state == State::Confirmed {
+                    } else if mine.state == ReplicaState::Confirmed {
                         other.push(peer);
                     }
                 }
@@ -275,9 +275,9 @@ impl Joiner {
         if !other.is_empty() {
             return Ok(JoinStep::Wait(JoinWait::Interrupted { with: other }));
         }
-        if mine.state == State::Confirmed {
+        if mine.state == ReplicaState::Confirmed {
             return Ok(if confirmed == self.heard.len() {
-                JoinStep::Begin(with_state(mine, State::Bootstrapped))
+                JoinStep::Begin(with_state(mine, ReplicaState::Bootstrapped))
             } else {
                 JoinStep::Wait(JoinWait::First { silent })
             });
@@ -285,7 +285,7 @@ impl Joiner {
         if vector.len() <= self.heard.len() {
             return Ok(JoinStep::Wait(JoinWait::First { silent }));
         }
-        let mut agreed = with_state(mine, State::Confirmed);
+        let mut agreed = with_state(mine, ReplicaState::Confirmed);
         for member in &mut agreed.epoch.members {
             member.incarnation = vector[&member.id];
         }
@@ -320,7 +320,7 @@ pub(super) fn later_incarnation(
     Incarnation(u128::from(number) << 64 | u128::from(random))
 }
 
-fn with_state(meta: &Meta, state: State) -> Meta {
+fn with_state(meta: &Meta, state: ReplicaState) -> Meta {
     Meta {
         state,
         ..meta.clone()

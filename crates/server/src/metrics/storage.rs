@@ -39,12 +39,12 @@ pub(crate) struct StorageMetrics {
     missing: Gauge,
     lost: Counter,
     /// Bytes written to the fragment store.
-    pub(crate) bulk_bytes: Counter,
+    pub(crate) fragment_bytes: Counter,
     /// Bytes written to the fragment store to move fragments out of its segments.
-    pub(crate) bulk_moved: Counter,
+    pub(crate) fragment_moved_bytes: Counter,
     /// Bytes of fragments in the fragment store, and of its segments.
-    pub(crate) bulk_live: Gauge,
-    pub(crate) bulk_size: Gauge,
+    pub(crate) fragment_live_bytes: Gauge,
+    pub(crate) fragment_file_bytes: Gauge,
     /// What became of segments of the log, and of those of the fragment store.
     turnover: [TurnoverMetrics; 2],
     /// Payloads put together from fragments, and own fragments made anew.
@@ -78,19 +78,19 @@ impl StorageMetrics {
                 "quorate_storage_lost_promises_total",
                 "Starts after which this replica had to recover before it voted.",
             ),
-            bulk_bytes: on.counter(
+            fragment_bytes: on.counter(
                 "quorate_bulk_bytes_total",
                 "Bytes written to the fragment store, headers and moved fragments included.",
             ),
-            bulk_moved: on.counter(
+            fragment_moved_bytes: on.counter(
                 "quorate_bulk_moved_bytes_total",
                 "Bytes of fragments written again, out of segments that held little else.",
             ),
-            bulk_live: on.gauge(
+            fragment_live_bytes: on.gauge(
                 "quorate_bulk_live_bytes",
                 "Bytes of payloads' fragments that are wanted.",
             ),
-            bulk_size: on.gauge(
+            fragment_file_bytes: on.gauge(
                 "quorate_bulk_size_bytes",
                 "Size of the fragment store on disk.",
             ),

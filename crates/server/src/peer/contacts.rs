@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 
 /// The peers as connections know them; the core says who they are.
 #[derive(Debug, Default)]
-pub(super) struct Contacts(Mutex<State>);
+pub(super) struct Contacts(Mutex<ContactTable>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ContactTable {
     peers: BTreeMap<ReplicaId, Contact>,
     /// The newest epoch, once it is not the first.
     newest: Option<Epoch>,
@@ -164,7 +164,7 @@ impl Contacts {
         self.state().newest.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ContactTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use super::contacts::Contacts;
 use super::handshake::Identity;
 use super::incarnations::Incarnations;
 use super::opening::Opening;
-use crate::meta::{Meta, State};
+use crate::meta::{Meta, ReplicaState};
 use quorate_core::{ClusterId, Decoder, Encoder, Epoch, Incarnation, ReplicaId, Wire, WireError};
 
 /// As much as two epochs and a list of addresses take.
@@ -106,19 +106,21 @@ impl Stage {
         };
         let (incarnation, digest) = (meta.incarnation, meta.epoch.digest());
         match meta.state {
-            State::Joining => Stage::Joining {
+            ReplicaState::Joining => Stage::Joining {
                 incarnation,
                 config: digest,
             },
-            State::Confirmed => Stage::Confirmed {
+            ReplicaState::Confirmed => Stage::Confirmed {
                 incarnation,
                 digest,
             },
-            State::Bootstrapped | State::Lost | State::Started => Stage::Begun {
-                epoch: meta.epoch.clone(),
-                later: None,
-                addresses: None,
-            },
+            ReplicaState::Bootstrapped | ReplicaState::Lost | ReplicaState::Started => {
+                Stage::Begun {
+                    epoch: meta.epoch.clone(),
+                    later: None,
+                    addresses: None,
+                }
+            }
         }
     }
 }
@@ -239,9 +241,9 @@ mod tests {
         let mut meta = meta(1);
         let states = [
             None,
-            Some(State::Joining),
-            Some(State::Confirmed),
-            Some(State::Lost),
+            Some(ReplicaState::Joining),
+            Some(ReplicaState::Confirmed),
+            Some(ReplicaState::Lost),
         ];
         for state in states {
             let stage = Stage::of(state.map(|state| {

@@ -4,7 +4,7 @@ use super::{ServerConfig, random_u64};
 use crate::clock::Clock;
 use crate::disk::{Disk, Folders};
 use crate::error::ServerError;
-use crate::meta::{Meta, State};
+use crate::meta::{Meta, ReplicaState};
 use crate::metrics::Metrics;
 use crate::timed_app::TimedApp;
 use bytes::Bytes;
@@ -36,10 +36,10 @@ pub(super) fn open_host<A: Application>(
         ..host_config(meta, boot, limits, random_u64()?)?
     };
     let start = match meta.state {
-        State::Bootstrapped => Start::FirstBoot,
-        State::Lost => Start::Lost,
-        State::Started => Start::Resume,
-        State::Joining | State::Confirmed => {
+        ReplicaState::Bootstrapped => Start::FirstBoot,
+        ReplicaState::Lost => Start::Lost,
+        ReplicaState::Started => Start::Resume,
+        ReplicaState::Joining | ReplicaState::Confirmed => {
             return Err(ServerError::Epoch(
                 "this replica has not been allowed to begin yet".to_owned(),
             ));
@@ -80,9 +80,9 @@ pub(super) fn open_host<A: Application>(
         .as_mut()
         .filter(|disk| disk.lacks_bulk() && found.lost_promises)
     {
-        tracing::warn!(path = %folders.bulk.display(),
+        tracing::warn!(path = %folders.fragments.display(),
             "a folder is missing, and the log may refer to it: what was in it is rebuilt from peers");
-        disk.renew_bulk()?;
+        disk.renew_fragments()?;
     }
     log_damage(&found, disk.as_ref());
     metrics.storage.opened(config.folder.was_damaged(), &found);

@@ -35,7 +35,7 @@ impl<A: Application> Core<A> {
             self.snapshots.remove_before(release.snapshots_before);
         }
         self.snapshots
-            .free(disk.release_bulk(&self.host.take_bulk_release()));
+            .free(disk.release_fragments(&self.host.take_bulk_release()));
     }
 
     /// Tells the host what was done, this and what came after it.

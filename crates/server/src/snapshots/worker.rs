@@ -50,7 +50,7 @@ pub(super) fn start(
     let (jobs, taken) = std::sync::mpsc::channel();
     let (report, done) = tokio::sync::mpsc::unbounded_channel();
     let worker = Worker {
-        writer: Writer {
+        writer: SnapshotWriter {
             files,
             file: None,
             space_kept: SPACE_KEPT_BYTES,
@@ -64,7 +64,7 @@ pub(super) fn start(
 }
 
 struct Worker {
-    writer: Writer,
+    writer: SnapshotWriter,
     report: UnboundedSender<SnapshotJobDone>,
 }
 
@@ -100,7 +100,7 @@ impl Worker {
 }
 
 /// Writes one snapshot at a time.
-struct Writer {
+struct SnapshotWriter {
     files: SnapshotFiles,
     /// The unfinished one; `None` also after a failure, until the next begins.
     file: Option<Unfinished>,
@@ -115,7 +115,7 @@ struct Unfinished {
     length: u64,
 }
 
-impl Writer {
+impl SnapshotWriter {
     fn write(&mut self, write: SnapshotWrite) -> Vec<SnapshotJobDone> {
         match write {
             SnapshotWrite::Begin { slot } => {
@@ -246,8 +246,8 @@ fn read_exactly(files: &SnapshotFiles, read: SnapshotRead) -> Result<Bytes, Stri
 mod tests {
     use super::*;
 
-    fn writer(dir: &Path, space_kept: u64) -> Writer {
-        Writer {
+    fn writer(dir: &Path, space_kept: u64) -> SnapshotWriter {
+        SnapshotWriter {
             files: SnapshotFiles::open(dir).unwrap(),
             file: None,
             space_kept,

@@ -1,7 +1,7 @@
 //! What a replica may come to in a layer by hearing others, in any order.
 
 use super::essence::Look;
-use super::{Local, Outcome, Place, Search, State};
+use super::{LayerState, Local, Outcome, Place, Search};
 use crate::host_model::Fault;
 use crate::interner::Code;
 use crate::node::{Node, Print};
@@ -72,7 +72,7 @@ impl<M: Plain> Search<'_, M> {
     /// all that look like it, among others that look like these.
     pub(super) fn prospects(
         &mut self,
-        state: &State,
+        state: &LayerState,
         me: usize,
         (layer, coin): (usize, usize),
     ) -> Result<Prospects, Fault> {
@@ -119,7 +119,7 @@ impl<M: Plain> Search<'_, M> {
         &mut self,
         prospect: &Prospect,
         look: Look,
-        state: &State,
+        state: &LayerState,
         me: usize,
         (layer, coin): (usize, usize),
     ) -> Result<(Local, Heard), Fault> {
@@ -166,7 +166,7 @@ impl<M: Plain> Search<'_, M> {
     }
 
     /// All that one replica may come to in a state, with the first way to each.
-    fn outcomes(&mut self, coin: usize, me: usize, state: &State) -> Result<Outcomes, Fault> {
+    fn outcomes(&mut self, coin: usize, me: usize, state: &LayerState) -> Result<Outcomes, Fault> {
         let key = (coin, me, state.locals());
         if let Some(outcomes) = self.outcomes.get(&key) {
             return Ok(Rc::clone(outcomes));

@@ -1,7 +1,7 @@
 //! The states that an instance may begin with.
 
 use super::essence::combinations;
-use super::{Keys, Local, Outcome, Place, Search, State};
+use super::{Keys, LayerState, Local, Outcome, Place, Search};
 use crate::host_model::{Act, Fault, Told};
 use crate::node::Node;
 use crate::scope::Scope;
@@ -87,7 +87,7 @@ impl<M: Plain> Search<'_, M> {
                 .zip(&options)
                 .map(|(place, locals)| locals[*place]);
             let place = |local| Place { local, gone: false };
-            let state = State {
+            let state = LayerState {
                 places: locals.map(place).collect(),
                 decided: None,
                 parent: 0,

@@ -25,7 +25,7 @@ fn unlike(gist: fn(&Record) -> Option<Gist>) -> (usize, usize) {
 
 impl Search<'_, Replica> {
     /// What comes of a state: whether all is well, and what tells apart those that follow.
-    fn followers(&mut self, state: &State) -> (Result<(), Fault>, Vec<Key>) {
+    fn followers(&mut self, state: &LayerState) -> (Result<(), Fault>, Vec<Key>) {
         let layers = state.places.iter().filter(|place| !place.gone);
         let layer = layers.map(|place| self.layer_of(place.local)).min();
         self.states.push(state.clone());

@@ -20,7 +20,7 @@ const STRANGER: ReplicaId = ReplicaId(1000);
 
 /// A kind of change.
 #[derive(Clone, Copy, Debug)]
-enum Change {
+enum EpochChange {
     /// The same configuration once more.
     Renew,
     Remove,
@@ -145,32 +145,37 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Some((via, epoch, _)) = self.asked() else {
             return;
         };
-        let kinds = [Change::Renew, Change::Remove, Change::Add, Change::Replace];
+        let kinds = [
+            EpochChange::Renew,
+            EpochChange::Remove,
+            EpochChange::Add,
+            EpochChange::Replace,
+        ];
         let change = kinds[self.nemesis.rng.usize(..4)];
         let Some(configuration) = self.changed(via, &epoch, change) else {
             return;
         };
         self.totals.hit(match change {
-            Change::Renew => "epoch renewed",
-            Change::Remove => "member removed",
-            Change::Add => "member added",
-            Change::Replace => "member replaced",
+            EpochChange::Renew => "epoch renewed",
+            EpochChange::Remove => "member removed",
+            EpochChange::Add => "member added",
+            EpochChange::Replace => "member replaced",
         });
         self.ask_for(via, &epoch, configuration);
     }
 
     /// What an epoch becomes; `None` if it cannot be changed so now.
-    fn changed(&mut self, via: usize, epoch: &Epoch, change: Change) -> Option<Configuration> {
+    fn changed(&mut self, via: usize, epoch: &Epoch, change: EpochChange) -> Option<Configuration> {
         let removed = match change {
-            Change::Remove | Change::Replace => {
+            EpochChange::Remove | EpochChange::Replace => {
                 let one = epoch.members[self.nemesis.rng.usize(..epoch.n())];
                 Some(Edit::Remove(one.id))
             }
-            Change::Renew | Change::Add => None,
+            EpochChange::Renew | EpochChange::Add => None,
         };
         let added = match change {
-            Change::Add | Change::Replace => Some(Edit::Add(self.newcomer(via, epoch)?)),
-            Change::Renew | Change::Remove => None,
+            EpochChange::Add | EpochChange::Replace => Some(Edit::Add(self.newcomer(via, epoch)?)),
+            EpochChange::Renew | EpochChange::Remove => None,
         };
         let mut next = epoch.clone();
         for edit in added.into_iter().chain(removed) {

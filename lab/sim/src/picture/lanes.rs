@@ -24,7 +24,7 @@ pub(super) struct Band {
 
 impl Lanes {
     pub(super) fn of(recording: &Recording) -> Lanes {
-        let mut state = State::default();
+        let mut state = OpenLanes::default();
         for mark in &recording.marks {
             state.take(mark.at_ns, &mark.what);
         }
@@ -45,15 +45,15 @@ impl Lanes {
 }
 
 /// What is not over yet.
-struct State {
+struct OpenLanes {
     up: Vec<(Lane, u64)>,
     cut: Vec<(Vec<(usize, usize)>, u64)>,
     done: Lanes,
 }
 
-impl Default for State {
+impl Default for OpenLanes {
     fn default() -> Self {
-        State {
+        OpenLanes {
             up: Vec::new(),
             cut: Vec::new(),
             done: Lanes {
@@ -66,7 +66,7 @@ impl Default for State {
     }
 }
 
-impl State {
+impl OpenLanes {
     fn take(&mut self, at_ns: u64, what: &What) {
         match what {
             What::Up(lane) => self.up.push((*lane, at_ns)),

@@ -85,7 +85,7 @@ impl Walk {
         for machine in 1..=3 {
             walk.machine(machine).folder = Some(Meta {
                 cluster: CLUSTER,
-                state: State::Started,
+                state: ReplicaState::Started,
                 epoch: first.clone(),
                 ..meta(machine)
             });
@@ -111,7 +111,7 @@ impl Walk {
                 let of_first = self.chain[0].index_of(meta.replica);
                 let of_first = of_first.map(|index| self.chain[0].members[index].incarnation);
                 let listed_as = meta.listed_as.or(of_first);
-                meta.state != State::Lost && listed_as == Some(member.incarnation)
+                meta.state != ReplicaState::Lost && listed_as == Some(member.incarnation)
             })
         };
         let members = epoch.members.iter().filter(is_intact);
@@ -159,9 +159,9 @@ impl Walk {
         if let Some(meta) = machine
             .folder
             .as_mut()
-            .filter(|meta| meta.state == State::Lost)
+            .filter(|meta| meta.state == ReplicaState::Lost)
         {
-            meta.state = State::Started;
+            meta.state = ReplicaState::Started;
         }
     }
 
@@ -181,8 +181,8 @@ impl Walk {
         let machine = self.rng.u16(1..=MACHINES);
         let listed = newest.index_of(id(machine));
         let follows = self.machines[&machine].folder.clone();
-        let follows =
-            follows.filter(|meta| meta.state == State::Bootstrapped && meta.replica == id(machine));
+        let follows = follows
+            .filter(|meta| meta.state == ReplicaState::Bootstrapped && meta.replica == id(machine));
         let mut next = newest.clone();
         match (listed, follows) {
             (None, Some(meta)) if self.added.remove(&machine) => next.members.push(Member {
@@ -259,7 +259,7 @@ impl Walk {
             replica: id(number),
             incarnation: Incarnation(self.rng.u128(..)),
             listed_as: None,
-            state: State::Joining,
+            state: ReplicaState::Joining,
             group: meta(1).group,
             epoch,
         };
@@ -378,7 +378,7 @@ impl Walk {
         }
         match (self.rejoin, listed) {
             (Rejoin::Protocol, Some(listed)) => {
-                assert_eq!(meta.state, State::Lost);
+                assert_eq!(meta.state, ReplicaState::Lost);
                 let is_first = found
                     .newest
                     .as_ref()
@@ -387,7 +387,7 @@ impl Walk {
             }
             _ => assert_eq!(
                 (meta.state, meta.listed_as),
-                (State::Bootstrapped, Some(meta.incarnation)),
+                (ReplicaState::Bootstrapped, Some(meta.incarnation)),
                 "a vote of a former life"
             ),
         }

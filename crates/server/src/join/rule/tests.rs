@@ -19,7 +19,7 @@ fn joining(index: usize, incarnation: u128) -> Meta {
     Meta {
         replica: id(index),
         incarnation: Incarnation(incarnation),
-        state: State::Joining,
+        state: ReplicaState::Joining,
         ..meta
     }
 }
@@ -67,8 +67,8 @@ fn a_lost_replica_returns_in_a_life_later_than_any_known() {
                     panic!("{next:?}")
                 };
                 let (state, listed_as) = match rejoin {
-                    Rejoin::NewMember => (State::Bootstrapped, Some(meta.incarnation)),
-                    Rejoin::Protocol => (State::Lost, None),
+                    Rejoin::NewMember => (ReplicaState::Bootstrapped, Some(meta.incarnation)),
+                    Rejoin::Protocol => (ReplicaState::Lost, None),
                 };
                 assert_eq!((meta.state, meta.listed_as), (state, listed_as));
                 assert_eq!(meta.incarnation.0, u128::from(number) << 64 | 5);
@@ -136,7 +136,7 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     };
     assert_eq!(
         (meta.state, meta.replica),
-        (State::Bootstrapped, ReplicaId(4))
+        (ReplicaState::Bootstrapped, ReplicaId(4))
     );
     assert_eq!(meta.listed_as, Some(meta.incarnation));
 
@@ -151,7 +151,7 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     let JoinStep::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
         panic!("nothing is in its way");
     };
-    assert_eq!(meta.state, State::Bootstrapped);
+    assert_eq!(meta.state, ReplicaState::Bootstrapped);
     assert_eq!(
         (meta.epoch, meta.listed_as),
         (epoch.clone(), Some(meta.incarnation))
@@ -168,7 +168,10 @@ fn who_is_not_listed_begins_anew_and_who_is_comes_back_as_what_is_listed() {
     let JoinStep::Begin(meta) = removed.next(NOW_MS, 9).unwrap() else {
         panic!("a quorum of others runs");
     };
-    assert_eq!((meta.state, meta.listed_as), (State::Lost, Some(listed)));
+    assert_eq!(
+        (meta.state, meta.listed_as),
+        (ReplicaState::Lost, Some(listed))
+    );
     assert_ne!(meta.incarnation, listed);
 }
 
@@ -244,7 +247,7 @@ impl Walk {
             self.nodes[index].folder = Some(joining(index, self.rng.u128(..) | 1));
             return;
         };
-        if !matches!(mine.state, State::Joining | State::Confirmed) {
+        if !matches!(mine.state, ReplicaState::Joining | ReplicaState::Confirmed) {
             return;
         }
         let others = (0..3).filter(|other| *other != index).map(id);
@@ -264,7 +267,7 @@ impl Walk {
             Ok(JoinStep::Agree(meta)) => self.nodes[index].folder = Some(meta),
             Ok(JoinStep::Begin(meta)) => {
                 match meta.state {
-                    State::Bootstrapped if meta.listed_as.is_none() => {
+                    ReplicaState::Bootstrapped if meta.listed_as.is_none() => {
                         let members = meta.epoch.members.clone();
                         self.first_boots
                             .push((meta.replica, meta.incarnation, members));
