@@ -427,7 +427,7 @@ async fn a_removed_replica_ends_and_comes_back_only_as_a_new_one() {
 }
 
 /// Scenario: two replicas die, one of which is then removed. The other is dialled again and again; who
-/// is no member is not.
+/// is no member is not. It calls when it is started again, hears that it was removed, and ends.
 #[tokio::test]
 async fn who_was_removed_is_not_dialled_for_ever() {
     let mut fleet = Fleet::begin("rabia", 5).await;
@@ -459,6 +459,11 @@ async fn who_was_removed_is_not_dialled_for_ever() {
     let (start, before) = after(dials().await[0]).await;
     let (_, now) = after(start).await;
     assert_eq!(now, before);
+    fleet.start(fifth, &[]);
+    let former = fleet.replicas.get_mut(&fifth).unwrap();
+    assert_eq!(former.ended().await.code(), Some(1));
+    let said = format!("replica {fifth} was removed from the cluster");
+    assert!(former.log().contains(&said), "{}", former.log());
 }
 
 /// Scenario: an operator looks at the cluster, puts a new replica in the place of a dead one with one

@@ -194,12 +194,19 @@ impl Group {
             .collect()
     }
 
-    /// The addresses of these replicas, as far as any replica told them.
-    fn addresses(&self, state: &State, ids: &[ReplicaId]) -> Vec<(ReplicaId, String)> {
+    /// The addresses of these replicas, as far as any replica told them. The group has forgotten those of members that
+    /// it removed, which have to hear of that: they are where they were `connected` to.
+    fn addresses(
+        &self,
+        state: &State,
+        ids: &[ReplicaId],
+        connected: &[(ReplicaId, String)],
+    ) -> Vec<(ReplicaId, String)> {
         let address = |id: &ReplicaId| {
-            let told = self.told_addresses.iter().find(|(told, _)| told == id);
             let decided = state.addresses.get(id).map(|url| host_port(url).to_owned());
-            Some((*id, decided.or_else(|| told.map(|(_, at)| at.clone()))?))
+            let mut others = self.told_addresses.iter().chain(connected);
+            let other = others.find(|(other, _)| other == id);
+            Some((*id, decided.or_else(|| Some(other?.1.clone()))?))
         };
         ids.iter().filter_map(address).collect()
     }
@@ -253,7 +260,8 @@ impl<A: Application> Core<A> {
             ids.sort_unstable();
             ids.dedup();
         }
-        let addresses = self.group.addresses(state, &ids);
+        let connected = self.links.addresses().0;
+        let addresses = self.group.addresses(state, &ids, &connected);
         for id in ids
             .iter()
             .filter(|id| !addresses.iter().any(|(known, _)| known == *id))

@@ -25,6 +25,7 @@ pub(crate) mod transmit;
 use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
 use crate::security::Listener;
+use addresses::Addresses;
 use bytes::Bytes;
 use contacts::Contacts;
 use datagrams::Datagrams;
@@ -241,6 +242,11 @@ impl Links {
     /// What those who ask are told of the group.
     pub(crate) fn tell_newest(&self, epoch: &Epoch) {
         self.context.contacts.tell_newest(epoch.clone());
+    }
+
+    /// Where each peer is dialled.
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.context.contacts.addresses()
     }
 
     /// What each peer has said of itself.
