@@ -7,12 +7,12 @@
 
 use bytes::Bytes;
 use quorate_core::{
-    Base, Boot, Class, ClientId, Command, Due, Durability, Entry, Epoch, Event, Group, Incarnation,
-    Input, Lsn, MICROS, MILLIS, Machine, Member, Now, Out, Output, Past, Peers, Principal,
-    ReplicaId, RequestId, SECONDS, Seat, Slot,
+    Class, ClientId, Command, Entry, Event, Input, Lsn, MICROS, MILLIS, Output, Principal,
+    RequestId, SECONDS, Slot,
 };
-use quorate_protocols::rabia::{Message, Rabia, Replica, Timer};
-use quorate_protocols::{DecidedSet, Protocol};
+use quorate_protocols::Protocol;
+use quorate_protocols::rabia::{Config, Rabia, Replica, Timer};
+use quorate_testkit::{Body, Cluster, Packet, Watch, index, seat};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -97,7 +97,7 @@ fn main() {
             println!("| | requests | decided fast | NULL slots | mean us | median us | 99 % us |");
             println!("|---|---|---|---|---|---|---|");
             for (name, params) in SETTINGS {
-                println!("| {name} {}", World::new(n, params, scene).run());
+                println!("| {name} {}", run(n, params, scene));
             }
         }
     }
@@ -119,41 +119,29 @@ impl Dice {
     }
 }
 
+/// What a replica is to see or do at a time.
 enum Happening {
-    Message {
-        from: ReplicaId,
-        message: Message,
-    },
+    /// A packet arrives.
+    Packet(Packet<Replica>),
+    /// A timer is due, unless it was armed anew or disarmed.
     Timer(Timer),
+    /// The disk is done with the records through this one.
     Flushed(Lsn),
-    Log {
-        first: Slot,
-        entries: Vec<Option<Entry>>,
-    },
+    /// A client asks for something.
     Request,
 }
 
-struct Node {
-    machine: Replica,
-    out: Out<Replica>,
-    /// When each armed timer is due.
-    timers: BTreeMap<Timer, u64>,
-    flushed: Lsn,
-    is_flushing: bool,
-    gated: Vec<(Lsn, Peers, Message)>,
-    log: Vec<Option<Entry>>,
-    base: DecidedSet,
-}
-
+/// What a scene does to packets, disks and clients, and what is measured.
 struct World<'a> {
     scene: &'a Scene,
-    nodes: Vec<Node>,
-    /// When, in which order, where; what happens is kept apart.
+    dice: Dice,
+    /// When each happening is due, its number, and the replica it is for.
     queue: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    /// What happens, by number.
     happenings: BTreeMap<u64, Happening>,
     events: u64,
-    now_ns: u64,
-    dice: Dice,
+    /// Whether the disk of each replica writes.
+    is_flushing: Vec<bool>,
     requests: u64,
     asked_ns: BTreeMap<u64, u64>,
     latencies_ns: Vec<u64>,
@@ -162,258 +150,177 @@ struct World<'a> {
     nulls: u64,
 }
 
-impl<'a> World<'a> {
-    fn new(n: usize, params: &str, scene: &'a Scene) -> World<'a> {
-        let mut world = World {
-            scene,
-            nodes: Vec::new(),
-            queue: BinaryHeap::new(),
-            happenings: BTreeMap::new(),
-            events: 0,
-            now_ns: SECONDS,
-            dice: Dice(0x9e37_79b9_7f4a_7c15),
-            requests: 0,
-            asked_ns: BTreeMap::new(),
-            latencies_ns: Vec::new(),
-            decided: 0,
-            fast: 0,
-            nulls: 0,
-        };
-        for me in 0..n {
-            let config = Rabia::config(&seat(n, me, params)).expect("the parameters are right");
-            let mut out = Out::default();
-            let machine = Replica::recover(&config, Past::Fresh, world.now(), &mut out);
-            world.nodes.push(Node {
-                machine,
-                out,
-                timers: BTreeMap::new(),
-                flushed: Lsn(0),
-                is_flushing: false,
-                gated: Vec::new(),
-                log: Vec::new(),
-                base: DecidedSet::default(),
-            });
-        }
-        for origin in 0..if scene.is_lone { 1 } else { n } {
-            world.later(
-                scene.every_ns / n as u64 * origin as u64,
-                origin,
-                Happening::Request,
-            );
-        }
-        world
-    }
+type Net<'a> = Cluster<Replica, World<'a>>;
 
-    fn now(&self) -> Now {
-        Now {
-            mono_ns: self.now_ns,
-            clock_ns: self.now_ns,
-            clock_error_ns: 0,
-        }
-    }
-
-    fn later(&mut self, wait_ns: u64, node: usize, happening: Happening) {
+impl World<'_> {
+    fn at(&mut self, due_ns: u64, replica: usize, happening: Happening) {
         self.events += 1;
-        self.queue
-            .push(Reverse((self.now_ns + wait_ns, self.events, node)));
+        self.queue.push(Reverse((due_ns, self.events, replica)));
         self.happenings.insert(self.events, happening);
     }
 
-    fn run(mut self) -> String {
-        while let Some(Reverse((at_ns, number, node))) = self.queue.pop() {
-            if at_ns > SECONDS + LENGTH_NS {
-                break;
-            }
-            self.now_ns = at_ns;
-            let happening = self.happenings.remove(&number).expect("it was put there");
-            self.happen(node, happening);
-        }
-        self.latencies_ns.sort_unstable();
-        let latencies = &self.latencies_ns;
-        let count = latencies.len();
-        let us = |ns: u64| ns / MICROS;
-        let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
-        format!(
-            "| {count} | {:.2} % | {:.2} % | {} | {} | {} |",
-            percent(self.fast, self.decided),
-            percent(self.nulls, self.decided),
-            us(latencies.iter().sum::<u64>() / count.max(1) as u64),
-            us(latencies[count / 2]),
-            us(latencies[count * 99 / 100]),
-        )
+    /// What happens next, when, and to which replica.
+    fn next(&mut self) -> Option<(u64, usize, Happening)> {
+        let Reverse((due_ns, number, replica)) = self.queue.pop()?;
+        let happening = self.happenings.remove(&number)?;
+        Some((due_ns, replica, happening))
     }
+}
 
-    fn happen(&mut self, me: usize, happening: Happening) {
-        match happening {
-            Happening::Message { from, message } => {
-                self.step(me, Input::Message { from, message });
-            }
-            Happening::Timer(timer) => {
-                if self.nodes[me].timers.get(&timer) == Some(&self.now_ns) {
-                    self.nodes[me].timers.remove(&timer);
-                    self.step(me, Input::Timer(timer));
-                }
-            }
-            Happening::Flushed(lsn) => {
-                let node = &mut self.nodes[me];
-                (node.flushed, node.is_flushing) = (lsn, false);
-                let (ready, rest) = std::mem::take(&mut node.gated)
-                    .into_iter()
-                    .partition(|(after, ..)| *after <= lsn);
-                node.gated = rest;
-                let ready: Vec<(Lsn, Peers, Message)> = ready;
-                ready
-                    .into_iter()
-                    .for_each(|(_, to, message)| self.send(me, to, &message));
-                self.step(me, Input::Durable(lsn));
-            }
-            Happening::Log { first, entries } => self.learn(me, first, entries),
-            Happening::Request => self.request(me),
-        }
-    }
-
-    fn request(&mut self, me: usize) {
-        self.requests += 1;
-        self.asked_ns.insert(self.requests, self.now_ns);
-        let id = RequestId {
-            client: ClientId(me as u64),
-            seq: self.requests,
-        };
-        let command = Command {
-            id,
-            acked: 0,
-            class: Class::Write,
-            principal: Principal(0),
-            body: Bytes::from_static(b"sixteen bytes..."),
-            payloads: Vec::new(),
-        };
-        self.step(me, Input::Submit(vec![command]));
-        let wait_ns = self.dice.exponential(self.scene.every_ns);
-        self.later(wait_ns, me, Happening::Request);
-    }
-
-    fn step(&mut self, me: usize, input: Input<Replica>) {
-        let now = self.now();
-        let node = &mut self.nodes[me];
-        node.machine.step(now, input, &mut node.out);
-        let outputs: Vec<Output<Replica>> = node.out.drain().collect();
-        outputs
-            .into_iter()
-            .for_each(|output| self.perform(me, output));
-        let node = &mut self.nodes[me];
-        let written = node.out.persisted();
-        if !node.is_flushing && node.flushed < written {
-            node.is_flushing = true;
-            self.later(FLUSH_NS, me, Happening::Flushed(written));
-        }
-    }
-
-    fn perform(&mut self, me: usize, output: Output<Replica>) {
-        match output {
-            Output::Send { to, message, after } if after <= self.nodes[me].flushed => {
-                self.send(me, to, &message);
-            }
-            Output::Send { to, message, after } => self.nodes[me].gated.push((after, to, message)),
+impl Watch<Replica> for World<'_> {
+    fn on_output(cluster: &mut Net<'_>, me: usize, output: &mut Output<Replica>) -> bool {
+        let (from, to, first) = match output {
             Output::Arm { timer, due } => {
-                let wait_ns = match due {
-                    Due::After(ns) => ns,
-                    Due::Within(range) => *range.end(),
-                };
-                self.nodes[me].timers.insert(timer, self.now_ns + wait_ns);
-                self.later(wait_ns, me, Happening::Timer(timer));
+                let due_ns = cluster.now_ns + cluster.watch.wait_ns(due);
+                cluster.watch.at(due_ns, me, Happening::Timer(*timer));
+                return true;
             }
-            Output::Disarm(timer) => {
-                self.nodes[me].timers.remove(&timer);
-            }
-            Output::Deliver { slot, entry } => self.append(me, slot, entry),
-            Output::CatchUp { from, .. } => {
-                let next = Slot(self.nodes[me].log.len() as u64);
-                self.give_log(usize::from(from.0) - 1, me, next);
-            }
-            Output::Inform { peer, from } => self.give_log(me, usize::from(peer.0) - 1, from),
-            Output::Emit(Event::Decided { fast, noop, .. }) => {
-                self.decided += 1;
-                self.fast += u64::from(fast);
-                self.nulls += u64::from(noop);
-            }
-            _ => {}
-        }
-    }
-
-    fn append(&mut self, me: usize, slot: Slot, entry: Option<Entry>) {
-        let node = &mut self.nodes[me];
-        node.base.advance(slot, entry.as_ref());
-        let commands = entry.iter().flat_map(Entry::commands).flatten();
-        let mine = commands.filter(|command| command.id.client == ClientId(me as u64));
-        for command in mine {
-            let asked_ns = self.asked_ns.remove(&command.id.seq);
-            self.latencies_ns
-                .extend(asked_ns.map(|then| self.now_ns - then));
-        }
-        node.log.push(entry);
-    }
-
-    /// What hosts do for a peer that is behind.
-    fn give_log(&mut self, from: usize, to: usize, first: Slot) {
-        let entries = self.nodes[from].log.get(first.0 as usize..);
-        if let Some(entries) = entries.map(<[_]>::to_vec) {
-            self.later(2 * DELAY_NS, to, Happening::Log { first, entries });
-        }
-    }
-
-    fn learn(&mut self, me: usize, first: Slot, entries: Vec<Option<Entry>>) {
-        let next = self.nodes[me].log.len() as u64;
-        let Some(known) = next.checked_sub(first.0) else {
-            return;
+            Output::CatchUp { from, .. } => (index(*from), me, cluster.nodes[me].next()),
+            Output::Inform { peer, from } => (me, index(*peer), *from),
+            _ => return true,
         };
-        for (slot, entry) in (next..).zip(entries.into_iter().skip(known as usize)) {
-            self.append(me, Slot(slot), entry);
+        // Hosts give each other what is decided a round trip later.
+        let entries = cluster.nodes[from].log.get(first.0 as usize..);
+        if let Some(entries) = entries.map(<[_]>::to_vec) {
+            cluster.put(from, to, Body::Log(first, entries));
         }
-        let node = &self.nodes[me];
-        let (next, base) = (Slot(node.log.len() as u64), node.base.clone());
-        self.step(me, Input::Installed { next, base });
+        false
     }
 
-    fn send(&mut self, from: usize, to: Peers, message: &Message) {
-        for peer in (0..self.nodes.len()).filter(|peer| *peer != from) {
-            if to != Peers::All && to != Peers::One(id(peer)) {
-                continue;
+    fn on_written(cluster: &mut Net<'_>, me: usize) {
+        if !std::mem::replace(&mut cluster.watch.is_flushing[me], true) {
+            let written = cluster.nodes[me].out.persisted();
+            let due_ns = cluster.now_ns + FLUSH_NS;
+            cluster.watch.at(due_ns, me, Happening::Flushed(written));
+        }
+    }
+
+    fn on_packet(cluster: &mut Net<'_>, packet: Packet<Replica>) {
+        let World { scene, dice, .. } = &mut cluster.watch;
+        let wait_ns = match packet.body {
+            Body::Message(_) => {
+                let is_slow = packet.from + 1 == cluster.nodes.len();
+                let slow_ns = if is_slow { scene.slow_ns } else { 0 };
+                DELAY_NS + slow_ns + dice.exponential(scene.jitter_ns)
             }
-            let is_slow = from + 1 == self.nodes.len();
-            let slow_ns = if is_slow { self.scene.slow_ns } else { 0 };
-            let wait_ns = DELAY_NS + slow_ns + self.dice.exponential(self.scene.jitter_ns);
-            let (from, message) = (id(from), message.clone());
-            self.later(wait_ns, peer, Happening::Message { from, message });
+            Body::Fetch(_) | Body::Log(..) => 2 * DELAY_NS,
+        };
+        let (due_ns, to) = (cluster.now_ns + wait_ns, packet.to);
+        cluster.watch.at(due_ns, to, Happening::Packet(packet));
+    }
+
+    fn on_deliver(cluster: &mut Net<'_>, me: usize, slot: Slot) {
+        let entry = cluster.nodes[me].log[slot.0 as usize].as_ref();
+        let commands = entry.into_iter().flat_map(Entry::commands).flatten();
+        let world = &mut cluster.watch;
+        for command in commands.filter(|command| command.id.client == ClientId(me as u64)) {
+            let asked_ns = world.asked_ns.remove(&command.id.seq);
+            let latency_ns = asked_ns.map(|then| cluster.now_ns - then);
+            world.latencies_ns.extend(latency_ns);
+        }
+    }
+
+    fn on_event(cluster: &mut Net<'_>, _: usize, event: Event) {
+        if let Event::Decided { fast, noop, .. } = event {
+            let world = &mut cluster.watch;
+            world.decided += 1;
+            world.fast += u64::from(fast);
+            world.nulls += u64::from(noop);
         }
     }
 }
 
-fn id(index: usize) -> ReplicaId {
-    ReplicaId(index as u16 + 1)
+fn run(n: usize, params: &str, scene: &Scene) -> String {
+    let params: Vec<(&str, &str)> = params
+        .split_whitespace()
+        .filter_map(|param| param.split_once('='))
+        .collect();
+    let config = |me| Rabia::config(&seat(Rabia::NAME, n, me, 0, &params)).expect("they are right");
+    let configs: Vec<Config> = (0..n).map(config).collect();
+    let world = World {
+        scene,
+        dice: Dice(0x9e37_79b9_7f4a_7c15),
+        queue: BinaryHeap::new(),
+        happenings: BTreeMap::new(),
+        events: 0,
+        is_flushing: vec![false; n],
+        requests: 0,
+        asked_ns: BTreeMap::new(),
+        latencies_ns: Vec::new(),
+        decided: 0,
+        fast: 0,
+        nulls: 0,
+    };
+    let mut net = Net::new(n, world, move |me, boot| {
+        let mut config = configs[me].clone();
+        config.boot = boot;
+        config
+    });
+    net.is_checked = false;
+    for origin in 0..if scene.is_lone { 1 } else { n } {
+        let first_ns = SECONDS + scene.every_ns / n as u64 * origin as u64;
+        net.watch.at(first_ns, origin, Happening::Request);
+    }
+    while let Some((now_ns, me, happening)) = net.watch.next() {
+        if now_ns > SECONDS + LENGTH_NS {
+            break;
+        }
+        net.now_ns = now_ns;
+        happen(&mut net, me, happening);
+    }
+    report(&mut net.watch)
 }
 
-fn seat(n: usize, me: usize, params: &str) -> Seat {
-    let member = |index| Member {
-        id: id(index),
-        incarnation: Incarnation(index as u128),
-    };
-    let params = params
-        .split_whitespace()
-        .filter_map(|param| param.split_once('='));
-    Seat {
-        group: Group(0),
-        epoch: Epoch {
-            number: 1,
-            first_slot: Slot(0),
-            members: (0..n).map(member).collect(),
-            protocol: Rabia::NAME.into(),
-            durability: Durability::Disk,
-            seed: 7,
-            params: params
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        },
-        me: id(me),
-        boot: Boot(me as u64 + 1),
+fn happen(net: &mut Net<'_>, me: usize, happening: Happening) {
+    match happening {
+        Happening::Packet(packet) => net.receive(packet),
+        Happening::Timer(timer) => {
+            if net.nodes[me].timers.get(&timer) == Some(&net.now_ns) {
+                net.fire(me, timer);
+            }
+        }
+        Happening::Flushed(lsn) => {
+            net.watch.is_flushing[me] = false;
+            net.flush_through(me, lsn);
+        }
+        Happening::Request => ask(net, me),
     }
+}
+
+fn ask(net: &mut Net<'_>, me: usize) {
+    let world = &mut net.watch;
+    world.requests += 1;
+    world.asked_ns.insert(world.requests, net.now_ns);
+    let id = RequestId {
+        client: ClientId(me as u64),
+        seq: world.requests,
+    };
+    let command = Command {
+        id,
+        acked: 0,
+        class: Class::Write,
+        principal: Principal(0),
+        body: Bytes::from_static(b"sixteen bytes..."),
+        payloads: Vec::new(),
+    };
+    net.step(me, Input::Submit(vec![command]));
+    let world = &mut net.watch;
+    let due_ns = net.now_ns + world.dice.exponential(world.scene.every_ns);
+    world.at(due_ns, me, Happening::Request);
+}
+
+fn report(world: &mut World<'_>) -> String {
+    world.latencies_ns.sort_unstable();
+    let latencies = &world.latencies_ns;
+    let count = latencies.len();
+    let us = |ns: u64| ns / MICROS;
+    let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
+    format!(
+        "| {count} | {:.2} % | {:.2} % | {} | {} | {} |",
+        percent(world.fast, world.decided),
+        percent(world.nulls, world.decided),
+        us(latencies.iter().sum::<u64>() / count.max(1) as u64),
+        us(latencies[count / 2]),
+        us(latencies[count * 99 / 100]),
+    )
 }

@@ -5,10 +5,10 @@ mod chart;
 mod cost;
 mod lab;
 pub(super) mod modes;
-mod node;
 mod page;
 mod points;
 mod trouble;
+mod worker;
 
 use super::points::Failure;
 use super::{FiguresOptions, Report};

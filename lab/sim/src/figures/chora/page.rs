@@ -67,7 +67,7 @@ fn lengths(page: &mut String, figures: &Figures) -> std::fmt::Result {
          waiting, per commit. A round of all pulses costs a replica {}.\n\n\
          | n | T, us | round, us | early | multicasts/commit | commands/s | dropped |\n\
          |--:|--:|--:|--:|--:|--:|--:|",
-        super::node::RING,
+        super::worker::RING,
         figures
             .options
             .replicas

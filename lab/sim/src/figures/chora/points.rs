@@ -1,7 +1,7 @@
 //! The runs, and what they came to.
 
 use super::cost::Cost;
-use super::lab::{Lab, Run, Seen, Wiring};
+use super::lab::{self, Run, Seen, Wiring};
 use super::trouble::Trouble;
 use crate::figures::FiguresOptions;
 use crate::figures::points::Failure;
@@ -183,7 +183,7 @@ impl Maker<'_> {
     }
 
     fn run(&self, points: Vec<Point>) -> Result<Vec<Point>, Failure> {
-        let all = parallel::run_all(&points, self.options.jobs, |point| Lab::run(&point.run));
+        let all = parallel::run_all(&points, self.options.jobs, |point| lab::run(&point.run));
         let results = points.into_iter().zip(all).map(|(point, seen)| {
             let run = &point.run;
             let seen = seen.map_err(|why| Failure::Violated(format!("{why}: {run:?}")))?;

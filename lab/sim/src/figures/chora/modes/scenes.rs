@@ -2,7 +2,7 @@
 
 use super::ModesOptions;
 use crate::figures::chora::cost::Cost;
-use crate::figures::chora::lab::{Lab, Look, Run, Seen, Wiring};
+use crate::figures::chora::lab::{self, Look, Run, Seen, Wiring};
 use crate::figures::chora::trouble::Trouble;
 use quorate_core::{MICROS, MILLIS, SECONDS};
 use std::ops::Range;
@@ -89,7 +89,7 @@ impl Scene {
     /// # Errors
     /// Says what two replicas disagree about.
     pub(super) fn play(&self) -> Result<Course, String> {
-        let seen = Lab::run(&self.run).map_err(|why| format!("{}: {why}", self.name))?;
+        let seen = lab::run(&self.run).map_err(|why| format!("{}: {why}", self.name))?;
         Ok(Course {
             scene: self.clone(),
             seen,
