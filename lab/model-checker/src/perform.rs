@@ -1,4 +1,9 @@
 //! Performing what a machine wants done.
+//!
+//! The search does not use `testkit::Cluster`, which owns all replicas of a cluster. A replica here is
+//! a value: it is cloned for every step, interned, and told apart by its encoding, so that it holds
+//! nothing but what its future depends on. Timers are a set without times, messages are numbers that
+//! may arrive any number of times, and what must not happen is an error with the way to it.
 
 use crate::host_model::{Fault, HostModel, Told};
 use crate::interner::Interner;
