@@ -9,8 +9,7 @@ use quorate_core::{
 use crate::divergence::Comparison;
 use crate::epochs::Order;
 use crate::flaw::Flaw;
-use crate::log::Position;
-use crate::snapshot::SnapshotId;
+use crate::position::Position;
 use crate::version::{SupportedVersions, WireVersion};
 
 /// What the driver knows of a replica's past.
@@ -168,6 +167,46 @@ pub enum Request<Q> {
     Order(Order),
 }
 
+/// Something that a driver has a replica do, though no client and no peer asked for it.
+#[derive(Clone, Debug)]
+pub enum Directive {
+    /// Whether the machine gets nothing for now. A driver says so while it reaches too few members: what cannot be
+    /// decided would be offered all the same, and be decided long after whoever asked was told otherwise.
+    HoldBack(bool),
+    /// Order what a countdown has come to (see [`crate::Countdowns`]), if it can be ordered here and does not
+    /// wait already. Nobody is told what becomes of it.
+    OrderDue(Bytes),
+    /// Have the next flush take everything there is: before an orderly end.
+    WriteAll,
+    /// The log cannot be written, and too much waits for it: from now on read and learn, and promise nothing.
+    Stall,
+    /// Have a member know that this replica is stalled: its own machine cannot order that the group is told.
+    TellStalled,
+    /// The log can be written again.
+    Resume,
+    /// Ask all members for their digests of what is applied here. What that comes to is an event.
+    CompareStates,
+    /// Ask everybody how far they are: where a leader hears all, others may know little of each other. The
+    /// answers are notes, and every frame tells how far its sender is.
+    AskAround,
+    /// Ask one replica how far it is, which is a sign of life.
+    AskProgress(ReplicaId),
+    /// Offer to become a member, to one member after the other, once nearly everything is here. The
+    /// driver repeats it now and then; whoever is a member, or has left, says nothing.
+    Volunteer,
+}
+
+/// A snapshot that is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotId {
+    /// The slot whose state before it the snapshot holds.
+    pub slot: Slot,
+    /// The snapshot's length in bytes.
+    pub bytes: u64,
+    /// A digest of all bytes, equal on replicas that took a snapshot at this slot.
+    pub digest: u64,
+}
+
 /// Why there are no bytes of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PayloadGone {
@@ -246,7 +285,7 @@ pub struct Flush {
     pub bulk: Vec<Write>,
     /// Whether something waits for these bytes to be on stable storage.
     pub sync: bool,
-    /// Hand this back to [`crate::Host::flushed`] once done.
+    /// Hand this back in [`Completed::Flush`] once done.
     pub through: Position,
 }
 
@@ -262,7 +301,7 @@ pub enum Store {
 /// A read of the log for a peer that catches up, or of a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogRead {
-    /// Hand this back to [`crate::Host::read_done`].
+    /// Hand this back in [`Completed::Read`].
     pub token: u64,
     /// In whose segments.
     pub store: Store,
@@ -328,20 +367,21 @@ pub enum HostEvent {
     SnapshotTaken(SnapshotId),
     /// This replica is so far behind that it fetches a snapshot.
     SnapshotWanted {
-        /// From whom, first.
+        /// The peer that is asked first.
         peer: quorate_core::ReplicaId,
-        /// Which.
+        /// The snapshot that is fetched.
         snapshot: SnapshotId,
     },
     /// A snapshot could not be taken, stored or used. This replica goes on without it.
     SnapshotFailed {
-        /// Which.
+        /// The slot of the snapshot.
         slot: Slot,
         /// What happened.
         why: String,
     },
     /// The state is now a peer's: everything before this slot was skipped. The countdowns that
-    /// ran belong to the former state; the next [`crate::Host::take_countdowns`] starts those of
+    /// ran belong to the former state; what comes next of
+    /// [`crate::Effects::countdowns`] starts those of
     /// this one.
     Installed {
         /// The first slot not covered.

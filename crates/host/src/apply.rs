@@ -1,16 +1,18 @@
 //! The apply loop: decided entries become state, results and a digest of both.
 
+mod speculation;
+
 use crate::api::{HostConfig, Limits};
 use crate::epochs::{Effect, Order, State};
 use crate::flaw::Flaw;
 use crate::sessions::{Sessions, Verdict};
-use crate::speculation::Speculation;
 use crate::version::FIRST_LEVEL;
 use bytes::Bytes;
 use quorate_core::{
     Admission, Application, At, Catalogue, Class, Command, Decoder, Encoder, Entry, Epoch,
     PayloadId, Refusal, RequestId, Slot, Wire, WireError,
 };
+use speculation::Speculation;
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

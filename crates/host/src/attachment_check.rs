@@ -1,7 +1,8 @@
 //! Records of the machine whose fragments lie in the bulk store: which of them count.
 
 use crate::fragments::FragmentStore;
-use crate::log::{Position, decode_mark};
+use crate::log::decode_mark;
+use crate::position::Position;
 use bytes::Bytes;
 use quorate_core::{Attachment, Boot, Decoder, Encoder, EntryId, Record, Wire, WireError};
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::decided::{Located, Lookup};
 use crate::fetch_pacing::FetchPacing;
 use crate::frame::{Body, DECIDED_SLOTS_MAX};
-use crate::log::Position;
+use crate::position::Position;
 use crate::serve_pacing::ServePacing;
 use crate::timers::Timer;
 use bytes::Bytes;

@@ -6,9 +6,9 @@ mod recall;
 use crate::api::{Frame, Limits};
 use crate::apply::Applier;
 use crate::decided::Located;
-use crate::effects::Effects;
-use crate::epochs::State;
+use crate::epochs::{Note, State};
 use crate::frame::{self, Body, Header};
+use crate::pending::Pending;
 use crate::rollback::Rollback;
 use crate::storage::Storage;
 use crate::timers::Timers;
@@ -34,7 +34,7 @@ pub(crate) struct Context<M: Machine, A: Application> {
     pub(crate) rollback: Rollback,
     pub(crate) peer_versions: PeerVersions,
     pub(crate) timers: Timers<M::Timer>,
-    pub(crate) effects: Effects<A::Answer>,
+    pub(crate) effects: Pending<A::Answer>,
 }
 
 /// Who this replica is to the epochs, and whom it talks to.
@@ -151,6 +151,33 @@ impl<M: Machine, A: Application> Context<M, A> {
             bulk,
             chunks,
         });
+    }
+
+    /// Everybody this replica should be in touch with, ascending: the other members of the newest epoch
+    /// and of the one before, and whoever has an address.
+    pub(crate) fn acquaintances(&self) -> Vec<ReplicaId> {
+        let addressed = self.epochs().addresses.keys().copied();
+        let peers = self.membership.peers.iter().copied();
+        let mut all: Vec<ReplicaId> = peers.chain(addressed).collect();
+        all.retain(|id| *id != self.seat.me);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Asks everybody how far they are: where a leader hears all, others may know little of each other. The
+    /// answers are notes, and every frame tells how far its sender is.
+    pub(crate) fn ask_around(&mut self) {
+        for peer in self.acquaintances() {
+            self.ask_progress(peer);
+        }
+    }
+
+    /// Asks one replica how far it is, which is a sign of life.
+    pub(crate) fn ask_progress(&mut self, peer: ReplicaId) {
+        let (epoch, incarnation) = (self.epoch().number, self.membership.me.incarnation);
+        let note = Note::Ask { epoch };
+        self.post(Peers::One(peer), &Body::Note { incarnation, note });
     }
 
     /// Sends what only replicas understand that speak the version with claims and digests.

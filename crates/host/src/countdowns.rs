@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const RETRY_NS: u64 = 1_000_000_000;
 
 /// Countdowns under way, on the monotonic clock. The driver of a host keeps them: it starts and
-/// stops what [`crate::Host::take_countdowns`] says, and orders the commands that are due.
+/// stops what [`crate::Effects::countdowns`] says, and orders the commands that are due.
 #[derive(Debug, Default)]
 pub struct Countdowns {
     running: BTreeMap<u64, Running>,

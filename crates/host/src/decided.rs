@@ -1,6 +1,6 @@
 //! Where the decided log is: recent entries in memory, those since the last snapshots in the log.
 
-use crate::log::Position;
+use crate::position::Position;
 use quorate_core::{Entry, Slot};
 use std::collections::VecDeque;
 

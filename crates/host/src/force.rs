@@ -13,7 +13,7 @@ use crate::attachment_check::encode_boot;
 use crate::epochs::State;
 use crate::fragments::{Fragment, FragmentStore};
 use crate::log::{Identity, Kind, LogSource, LogWriter, scan};
-use crate::opened::OpenError;
+use crate::open_error::OpenError;
 use crate::replay::Replay;
 use crate::snapshot;
 use bytes::Bytes;
@@ -216,11 +216,12 @@ impl NewDisk {
 
     /// What is to be written and synced, if there is anything; [`NewDisk::flushed`] follows.
     pub fn take_flush(&mut self) -> Option<Flush> {
-        self.log.take_flush(Some(&mut self.bulk))
+        self.bulk.take_flush(&mut self.log)
     }
 
     /// That is done.
     pub fn flushed(&mut self, flush: &Flush) {
-        self.log.flushed(flush.through, Some(&mut self.bulk));
+        self.bulk.flushed();
+        self.log.flushed(flush.through);
     }
 }

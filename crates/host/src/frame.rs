@@ -3,11 +3,11 @@
 //! A frame is a header, which names version, group and epoch and tells how far the sender is, and a
 //! body: machine messages, a request for decided slots or for a part of a snapshot, or the answer.
 
+use crate::api::SnapshotId;
 use crate::divergence::DigestOf;
 use crate::epochs::Note;
 use crate::gateway_results::GatewayResult;
 use crate::rollback::{Claim, Remembered};
-use crate::snapshot::SnapshotId;
 use crate::version::{SupportedVersions, WireVersion};
 use bytes::Bytes;
 use quorate_core::{

@@ -1,15 +1,17 @@
 //! Everything a host reads, from hostile bytes: frames, the log, snapshots.
 
+use crate::api::SnapshotId;
 use crate::apply::AppliedState;
 use crate::divergence::DigestOf;
 use crate::epochs::{Known, Note};
 use crate::fragments::fuzz as bulk;
 use crate::frame::{self, Body, Header};
-use crate::log::{Position, fuzz as log};
+use crate::log::fuzz as log;
+use crate::position::Position;
 use crate::records::{Decided, Learned};
 use crate::rollback::{Claim, Noted, Progress, Remembered};
 use crate::sessions::Sessions;
-use crate::snapshot::{SnapshotId, fuzz as snapshot};
+use crate::snapshot::fuzz as snapshot;
 use crate::version::{SupportedVersions, WireVersion};
 use bytes::Bytes;
 use quorate_core::{

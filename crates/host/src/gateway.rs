@@ -203,7 +203,7 @@ impl<M: Machine> Gateway<M> {
         self.answers.extend(answers);
     }
 
-    /// Whether the machine gets nothing for now; see [`crate::Host::hold_back`].
+    /// Whether the machine gets nothing for now; see [`crate::Directive::HoldBack`].
     pub fn hold_back(&mut self, holds_back: bool) {
         self.holds_back = holds_back;
     }

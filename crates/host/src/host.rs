@@ -3,43 +3,41 @@
 //! [`Host`] only routes. Its parts own their state and get the [`Context`] that they share; what follows for another
 //! part comes back as a value.
 
-mod explain;
-mod group;
+mod effects;
 mod inputs;
 mod look;
 mod outputs;
-mod queues;
 mod reconfigure;
 
-use crate::api::{
-    Answer, Flush, Frame, HostConfig, HostEvent, LogRead, Place, Request, Start, Token, Write,
-};
+use crate::api::{Directive, HostConfig, HostEvent, Place, Request, Start, Token};
 use crate::apply::first_state;
 use crate::context::{Context, Membership};
-use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::epochs::Record;
 use crate::flaw::Flaw;
 use crate::fragments::FragmentStore;
 use crate::frame::Body;
-use crate::log::{LogSource, Position};
+use crate::log::LogSource;
 use crate::open::{self, Parts};
-use crate::opened::{OpenError, Opened};
+use crate::open_error::OpenError;
+use crate::opened::Opened;
 use crate::outbox::Outbox;
-use crate::payloads::{Coding, Fragments, Payloads};
+use crate::payloads::Payloads;
+use crate::pending::Pending;
+use crate::position::Position;
 use crate::repair::Repair;
-use crate::requests::{NOBODY, Requests, Withdrawn};
-use crate::snapshot::{Release, SnapshotRead, SnapshotWrite, Snapshots};
+use crate::requests::{Requests, Withdrawn};
+use crate::snapshot::Snapshots;
 use crate::stall::{Resumed, Stall};
 use crate::storage::Storage;
 use crate::timers::{Timer, Timers};
 use crate::transfer::Transfer;
 use crate::version::{PeerVersions, WireVersion};
 use bytes::Bytes;
-pub use queues::Queue;
+pub use effects::{Completed, Effects};
+pub use look::{Look, Queue};
 use quorate_core::{
-    Application, Countdown, Input, Machine, Member, Now, Past, Peers, Refusal, ReplicaId,
-    RequestId, Slot,
+    Application, Input, Machine, Member, Now, Past, Peers, Refusal, ReplicaId, RequestId,
 };
 use reconfigure::{EpochTransition, places};
 
@@ -59,9 +57,6 @@ pub struct Host<M: Machine, A: Application> {
     /// The way from one epoch to the next.
     transition: EpochTransition,
 }
-
-/// How long what nothing waits for may stay in memory when no flush comes to take it along, in ns.
-const WRITE_BEHIND_NS: u64 = 20_000_000;
 
 impl<M: Machine, A: Application> Host<M, A> {
     /// Opens a host from what its snapshots and its log hold.
@@ -123,7 +118,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                 rollback: parts.rollback,
                 peer_versions: PeerVersions::new(config.supported),
                 timers: Timers::new(config.jitter_seed),
-                effects: Effects::new(),
+                effects: Pending::new(),
             },
         };
         host.begin(config, parts.past, &parts.epochs, now);
@@ -190,28 +185,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.step(now, Input::Withdraw(taken));
     }
 
-    /// Whether the machine gets nothing for now. A driver says so while it reaches too few members: what cannot be
-    /// decided would be offered all the same, and be decided long after whoever asked was told otherwise.
-    pub fn hold_back(&mut self, holds_back: bool) {
-        self.requests.hold_back(holds_back);
-    }
-
-    /// Orders what a countdown has come to (see [`crate::Countdowns`]), if it can be ordered here and does not
-    /// wait already. Nobody is told what becomes of it.
-    pub fn order_due(&mut self, now: Now, body: Bytes) {
-        let waiting = self.waiting();
-        let mut requests = self.requests.with(&mut self.context);
-        requests.order_due(now, body, waiting);
-    }
-
-    /// Takes a frame from a peer. What cannot be used is dropped and reported.
-    pub fn frame(&mut self, now: Now, from: ReplicaId, frame: Bytes) {
-        if let Err(why) = self.take_frame(now, from, frame) {
-            let events = &mut self.context.effects.events;
-            events.push(HostEvent::BadFrame { peer: from, why });
-        }
-    }
-
     /// The connection to a peer came up, in a version agreed on, or went down.
     pub fn link(&mut self, now: Now, peer: ReplicaId, version: Option<WireVersion>) {
         self.context.peer_versions.agree(peer, version);
@@ -230,8 +203,69 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
+    /// Something is done that the driver was asked to do.
+    pub fn completed(&mut self, now: Now, completed: Completed) {
+        match completed {
+            Completed::Flush(through) => self.flushed(now, through),
+            Completed::Read { token, bytes } => self.read_done(now, token, bytes),
+            Completed::FragmentStep => self.fragments_stored(now),
+            Completed::Coding(fragments) => {
+                let mut payloads = self.payloads.with(&mut self.context);
+                payloads.coding_done(fragments);
+            }
+            Completed::SnapshotPiece(bytes) => self.transfer.snapshots.written(bytes),
+            Completed::Snapshot { slot, result } => self.snapshot_stored(now, slot, result),
+            Completed::SnapshotRead { token, bytes } => {
+                let mut snapshots = self.transfer.snapshots(&mut self.context);
+                snapshots.read_done(token, bytes);
+            }
+        }
+    }
+
+    /// Has the replica do something that no client and no peer asked for.
+    pub fn direct(&mut self, now: Now, directive: Directive) {
+        match directive {
+            Directive::HoldBack(holds_back) => self.requests.hold_back(holds_back),
+            Directive::OrderDue(body) => {
+                let waiting = self.waiting();
+                let mut requests = self.requests.with(&mut self.context);
+                requests.order_due(now, body, waiting);
+            }
+            Directive::WriteAll => self.context.storage.write_all(),
+            Directive::Stall => {
+                let mut stall = self.stall.with(&mut self.context, &mut self.requests);
+                stall.begin();
+            }
+            Directive::TellStalled => {
+                let mut stall = self.stall.with(&mut self.context, &mut self.requests);
+                stall.ask_next_member();
+            }
+            Directive::Resume => self.resume(now),
+            Directive::CompareStates => {
+                self.transfer.divergence(&mut self.context).compare_states();
+            }
+            Directive::AskAround => self.context.ask_around(),
+            Directive::AskProgress(peer) => self.context.ask_progress(peer),
+            Directive::Volunteer => {
+                let behind = self.transfer.catch_up.ahead_by(self.context.applied());
+                self.transition.volunteer(&mut self.context, behind);
+            }
+        }
+    }
+
+    /// What can be seen of the replica.
+    #[must_use]
+    pub fn look(&self) -> Look<'_, M, A> {
+        Look::at(self)
+    }
+
+    /// Requests that wait for an answer.
+    fn waiting(&self) -> usize {
+        self.requests.count() + self.payloads.readers()
+    }
+
     /// A read of the log or of the fragments is done.
-    pub fn read_done(&mut self, now: Now, token: u64, bytes: Result<Bytes, String>) {
+    fn read_done(&mut self, now: Now, token: u64, bytes: Result<Bytes, String>) {
         if FragmentStore::owns(token) {
             let mut payloads = self.payloads.with(&mut self.context);
             return payloads.bulk_read_done(token, bytes);
@@ -281,13 +315,71 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
+    fn fire(&mut self, now: Now, timer: Timer<M::Timer>) {
+        match timer {
+            Timer::Machine(timer) if self.context.storage.is_stalled => {
+                self.stall.keep_timer(timer);
+            }
+            Timer::Machine(timer) => self.step(now, Input::Timer(timer)),
+            Timer::Epochs => self.pass(now, crate::epochs::Input::Timer),
+            timer => self.fire_own(now, timer),
+        }
+    }
+
+    /// A timer of a part of the host is due.
+    fn fire_own(&mut self, now: Now, timer: Timer<M::Timer>) {
+        match timer {
+            Timer::Mark => {
+                let mut stall = self.stall.with(&mut self.context, &mut self.requests);
+                stall.ask_for_mark_again(now);
+            }
+            Timer::Lag => self.transfer.catch_up(&mut self.context).look_for_lag(now),
+            Timer::FetchTimeout => self
+                .transfer
+                .catch_up(&mut self.context)
+                .fetch_timed_out(now),
+            Timer::WriteBehind => self.context.storage.write_all(),
+            Timer::ReadRepair => {
+                let mut read_repair = self.transfer.read_repair(&mut self.context);
+                read_repair.ask_next(now);
+            }
+            Timer::Claim => self.context.claim_again(),
+            Timer::Note => self.context.note_progress(now),
+            Timer::Ask => self.context.ask_again(now),
+            Timer::Digests => {
+                let mut divergence = self.transfer.divergence(&mut self.context);
+                divergence.ask_digests(now);
+            }
+            Timer::Pull => self.transfer.snapshots(&mut self.context).pull_further(now),
+            Timer::Forget => self
+                .transfer
+                .snapshots(&mut self.context)
+                .forget_snapshot(now),
+            Timer::Gather => self.payloads.with(&mut self.context).gather_further(now),
+            Timer::Settle => {
+                let order = self.payloads.with(&mut self.context).settle_further(now);
+                if let Some(order) = order {
+                    self.requests.with(&mut self.context).propose(now, &order);
+                }
+            }
+            Timer::Beat => {
+                self.context.post(Peers::All, &Body::Beat);
+                self.context.timers.next_beat(now);
+            }
+            Timer::Machine(_) | Timer::Epochs => debug_assert!(false, "they are not the host's"),
+        }
+    }
+
     /// The flush that ends at `through` was performed.
-    pub fn flushed(&mut self, now: Now, through: Position) {
+    fn flushed(&mut self, now: Now, through: Position) {
         let storage = &mut self.context.storage;
         let log = storage.log.as_mut();
         let log = log.expect("only a replica with a log flushes");
         let promised_before = log.promised();
-        log.flushed(through, storage.fragments.as_mut());
+        if let Some(fragments) = &mut storage.fragments {
+            fragments.flushed();
+        }
+        log.flushed(through);
         if let Some((durable, spent_ns)) = self.outbox.flushed(log, now.mono_ns) {
             let spent = HostEvent::Spent(Place::Log, spent_ns);
             self.context.effects.events.push(spent);
@@ -296,68 +388,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.context.progress_flushed(now, promised_before);
         self.transition_flushed(now);
         self.payloads.settling_flushed();
-    }
-
-    /// Whether nothing has left since the start: what is applied may be gone after a power failure, and
-    /// nobody has seen it.
-    #[must_use]
-    pub fn is_silent(&self) -> bool {
-        self.outbox.is_silent()
-    }
-
-    /// Frames that may leave now.
-    pub fn take_frames(&mut self) -> Vec<Frame> {
-        self.outbox
-            .take_frames(&mut self.context, &mut self.payloads)
-    }
-
-    /// Answers since the last call.
-    pub fn take_answers(&mut self) -> Vec<(Token, Answer<A::Answer>)> {
-        if self.outbox.is_silent() {
-            return Vec::new();
-        }
-        let mut answers = std::mem::take(&mut self.context.effects.answers);
-        answers.retain(|(token, _)| *token != NOBODY);
-        answers
-    }
-
-    /// Reads of the log to perform.
-    pub fn take_reads(&mut self) -> Vec<LogRead> {
-        std::mem::take(&mut self.context.effects.reads)
-    }
-
-    /// Events since the last call.
-    pub fn take_events(&mut self) -> Vec<HostEvent> {
-        std::mem::take(&mut self.context.effects.events)
-    }
-
-    /// What is to be written now; `None` while a flush is under way or there is nothing, or only
-    /// what may wait.
-    pub fn take_flush(&mut self, now: Now) -> Option<Flush> {
-        let Storage { log, fragments, .. } = &mut self.context.storage;
-        let log = log.as_mut()?;
-        let Some(flush) = log.take_flush(fragments.as_mut()) else {
-            let unwritten = fragments.as_ref().map_or(0, FragmentStore::unwritten_bytes);
-            let timers = &mut self.context.timers;
-            if (log.has_unwritten() || unwritten > 0) && !timers.is_armed(Timer::WriteBehind) {
-                timers.arm(Timer::WriteBehind, now.mono_ns + WRITE_BEHIND_NS);
-            }
-            return None;
-        };
-        self.outbox.flush_taken(flush.sync, now.mono_ns);
-        self.payloads.settling_flushes(flush.sync);
-        Some(flush)
-    }
-
-    /// Has the next flush take everything there is: before an orderly end.
-    pub fn write_all(&mut self) {
-        self.context.storage.write_all();
-    }
-
-    /// The countdowns the application wants started or stopped since the last call.
-    pub fn take_countdowns(&mut self) -> Vec<Countdown> {
-        // Nothing that starts or stops one is executed ahead of its decision.
-        self.context.applier.app_mut().take_countdowns()
     }
 
     /// Takes a piece of the snapshot under way, and lets the application do a small piece of work
@@ -370,20 +400,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.context.applier.app_mut().tidy() || more
     }
 
-    /// Segments of the store of fragments that may be deleted or recycled, in any order.
-    pub fn take_bulk_release(&mut self) -> Vec<u64> {
-        let fragments = self.context.storage.fragments.as_mut();
-        fragments.map_or_else(Vec::new, FragmentStore::take_release)
-    }
-
-    /// A step in writing long fragments: to be written and synced apart from the log, then reported
-    /// ([`Host::bulk_stored`]). `None` while one is under way, or nothing is to be done.
-    pub fn take_bulk_step(&mut self) -> Option<Write> {
-        self.context.storage.fragments.as_mut()?.take_step()
-    }
-
-    /// The step that was taken last is on stable storage.
-    pub fn bulk_stored(&mut self, now: Now) {
+    /// The step in writing long fragments that was taken last is on stable storage.
+    fn fragments_stored(&mut self, now: Now) {
         let fragments = self.context.storage.fragments.as_mut();
         fragments.expect("a step was taken of it").stepped();
         loop {
@@ -395,75 +413,8 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
     }
 
-    /// Payloads of which the driver is to make fragments, in any order.
-    pub fn take_coding(&mut self) -> Vec<Coding> {
-        self.payloads.take_coding()
-    }
-
-    /// Fragments that were asked for are made: what waits for them leaves.
-    pub fn coding_done(&mut self, fragments: Fragments) {
-        self.payloads.with(&mut self.context).coding_done(fragments);
-    }
-
-    /// What to do to snapshot files, in order.
-    pub fn take_snapshot_writes(&mut self) -> Vec<SnapshotWrite> {
-        self.transfer.snapshots.take_writes()
-    }
-
-    /// So many bytes of [`SnapshotWrite::Piece`]s were written (not synced), or will never be.
-    pub fn snapshot_written(&mut self, bytes: u64) {
-        self.transfer.snapshots.written(bytes);
-    }
-
-    /// The snapshot of this slot is durable under its name; or writing it failed, at whatever
-    /// place. After a failure the driver ignores writes up to the next [`SnapshotWrite::Begin`].
-    pub fn snapshot_stored(&mut self, now: Now, slot: Slot, result: Result<(), String>) {
-        if result.is_ok() && self.transfer.snapshots.is_pulled(slot) {
-            return self.install_pulled(now);
-        }
-        let mut snapshots = self.transfer.snapshots(&mut self.context);
-        match result {
-            Err(why) => snapshots.not_stored(now, slot, why),
-            Ok(()) => {
-                if let Some(first) = snapshots.own_stored(now, slot) {
-                    self.release_log(first);
-                }
-            }
-        }
-    }
-
-    /// Reads of stored snapshots to perform.
-    pub fn take_snapshot_reads(&mut self) -> Vec<SnapshotRead> {
-        self.transfer.snapshots.take_reads()
-    }
-
-    /// A read of a stored snapshot is done. Fewer bytes than asked for are an error.
-    pub fn snapshot_read_done(&mut self, _now: Now, token: u64, bytes: Result<Bytes, String>) {
-        let mut snapshots = self.transfer.snapshots(&mut self.context);
-        snapshots.read_done(token, bytes);
-    }
-
-    /// What may be deleted. To be asked for after every flush; each supersedes those before.
-    pub fn take_release(&mut self) -> Option<Release> {
-        self.transfer.snapshots(&mut self.context).take_release()
-    }
-
-    /// The log cannot be written, and too much waits for it: from now on this replica reads and learns, and promises
-    /// nothing.
-    pub fn stall(&mut self) {
-        self.stall
-            .with(&mut self.context, &mut self.requests)
-            .begin();
-    }
-
-    /// Has a member know that this replica is stalled: its own machine cannot order that the group is told.
-    pub fn tell_stalled(&mut self) {
-        let mut stall = self.stall.with(&mut self.context, &mut self.requests);
-        stall.ask_next_member();
-    }
-
     /// The log can be written again.
-    pub fn resume(&mut self, now: Now) {
+    fn resume(&mut self, now: Now) {
         let mut stall = self.stall.with(&mut self.context, &mut self.requests);
         let Some(Resumed { inputs, timers }) = stall.end() else {
             return;
@@ -477,8 +428,54 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.transfer.read_repair(&mut self.context).ask_next(now);
     }
 
-    /// Asks all members for their digests of what is applied here. What that comes to is an event.
-    pub fn compare_states(&mut self) {
-        self.transfer.divergence(&mut self.context).compare_states();
+    /// Gives the machine one input and performs what follows.
+    fn step(&mut self, now: Now, input: Input<M>) {
+        self.step_machine(now, input);
+        self.run_to_fixpoint(now);
+    }
+
+    fn step_machine(&mut self, now: Now, input: Input<M>) {
+        if self.context.storage.is_stalled {
+            self.stall.keep(input);
+        } else {
+            self.engine.step(now, input);
+        }
+    }
+
+    /// Starts the machine, and tells it what it would have heard before.
+    fn start_machine(&mut self, config: &M::Config, past: Past<M>, now: Now) {
+        self.engine.start(config, past, now);
+        let is_serving = self.engine.is_serving();
+        self.payloads.with(&mut self.context).retain(is_serving);
+        self.run_to_fixpoint(now);
+    }
+
+    /// Performs what the machine has put out, and gives it what follows from that, until nothing does.
+    fn run_to_fixpoint(&mut self, now: Now) {
+        loop {
+            self.perform(now);
+            let Some(input) = self.next_input() else {
+                return;
+            };
+            self.step_machine(now, input);
+        }
+    }
+
+    /// What follows for the machine from what it has put out.
+    fn next_input(&mut self) -> Option<Input<M>> {
+        let persisted = self.engine.persisted();
+        let has_log = self.context.storage.log.is_some();
+        // Without a log, what is persisted is as durable as it will ever be.
+        if !has_log && self.outbox.persisted_without_log(persisted) {
+            return Some(Input::Durable(persisted));
+        }
+        let is_stalled = self.context.storage.is_stalled;
+        self.engine.machine().filter(|_| !is_stalled)?;
+        let (slot, entry, results) = self.context.applier.execute_ahead()?;
+        Some(Input::Applied {
+            slot,
+            entry,
+            results,
+        })
     }
 }

@@ -7,26 +7,11 @@
 //!
 //! # Driving a host
 //!
-//! ```text
-//! submit · frame · link · read_done · …      any number of inputs, then
-//! turn(now)                                  fires due timers, submits what waits
-//! next_seat    -> configure the protocol, then begin_epoch  (its parameters and members may be new)
-//! loop {
-//!     take_frames  -> peers                  first: what leaves early overlaps the flush
-//!     take_answers -> clients
-//!     take_reads   -> read, then read_done
-//!     take_flush   -> write, sync if asked, then flushed    (at most one in flight)
-//!     take_bulk_step -> write and sync elsewhere, then bulk_stored    (at most one in flight)
-//!     take_coding  -> perform elsewhere, then coding_done
-//! } until nothing is left
-//! tidy(), at least once a turn               a piece of a snapshot, or other work put off
-//! take_snapshot_writes -> perform, then snapshot_written and snapshot_stored
-//! take_snapshot_reads  -> read, then snapshot_read_done
-//! take_release         -> delete or recycle
-//! take_bulk_release    -> delete or recycle segments of the bulk store
-//! take_countdowns      -> start or stop, and order_due what is due  (see Countdowns)
-//! then sleep until an input or next_wake(), unless tidy() said that there is more
-//! ```
+//! Inputs go in by [`Host::submit`], [`Host::frame`], [`Host::link`], [`Host::completed`] and [`Host::direct`], any
+//! number of them. Then [`drive()`] lets a [`Driver`] do everything that follows: it ends the host's turn, starts the
+//! machine of an epoch that waits for it, has the driver perform what the host wants done ([`Effects`]), and lets the
+//! host do a piece of the work it has put off. After it the driver sleeps until there is an input or
+//! [`Look::next_wake`] is due, unless more was put off.
 
 mod answering;
 mod api;
@@ -39,7 +24,7 @@ mod countdowns;
 mod decided;
 mod describe;
 mod divergence;
-mod effects;
+mod drive;
 mod engine;
 pub mod epochs;
 mod export;
@@ -55,9 +40,12 @@ mod gateway_results;
 mod host;
 mod log;
 mod open;
+mod open_error;
 mod opened;
 mod outbox;
 mod payloads;
+mod pending;
+mod position;
 mod read_repair;
 mod records;
 mod repair;
@@ -68,7 +56,6 @@ mod rollback;
 mod serve_pacing;
 mod sessions;
 mod snapshot;
-mod speculation;
 mod stall;
 mod storage;
 mod timers;
@@ -76,23 +63,24 @@ mod transfer;
 mod version;
 
 pub use api::{
-    Answer, Counters, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, PayloadGone, Place,
-    Request, Start, Store, Token, Write,
+    Answer, Counters, Directive, Flush, Frame, HostConfig, HostEvent, Limits, LogRead, PayloadGone,
+    Place, Request, SnapshotId, Start, Store, Token, Write,
 };
 pub use countdowns::Countdowns;
 pub use describe::describe_frame;
 pub use divergence::{Comparison, Verdict, is_in_doubt};
-pub use export::{Export, Exported, Outcome};
+pub use drive::{Driver, Pace, drive};
+pub use export::Export;
 pub use flaw::Flaw;
 pub use fragments::{Fragment, FragmentsOpened};
 pub use gateway::{Gateway, GatewayConfig};
-pub use host::Host;
-pub use host::Queue;
-pub use log::{LogSource, Position};
-pub use opened::{OpenError, Opened};
+pub use host::{Completed, Effects, Host, Look, Queue};
+pub use log::LogSource;
+pub use open_error::OpenError;
+pub use opened::Opened;
 pub use payloads::{Coding, Fragments, Recoded};
+pub use position::Position;
+pub use replay::{Exported, Outcome};
 pub use requests::Join;
-pub use snapshot::{
-    Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite,
-};
+pub use snapshot::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotRead, SnapshotWrite};
 pub use version::{ALARM_LEVEL, FIRST_LEVEL, SupportedVersions, WireVersion};

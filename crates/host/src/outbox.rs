@@ -3,8 +3,9 @@
 use crate::api::Frame;
 use crate::context::Context;
 use crate::frame::{self, PACKING_BYTES};
-use crate::log::{LogWriter, Position};
+use crate::log::LogWriter;
 use crate::payloads::Payloads;
+use crate::position::Position;
 use quorate_core::{Application, Carry, Encoder, Lsn, Machine, Peers, Written};
 use std::collections::VecDeque;
 

@@ -7,7 +7,7 @@ use crate::catch_up::CatchUp;
 use crate::context::Context;
 use crate::decided::Located;
 use crate::frame::Body;
-use crate::log::Position;
+use crate::position::Position;
 use crate::timers::Timer;
 use quorate_core::{Application, Entry, Machine, Now, Peers, ReplicaId, Slot};
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
 //! The host's own records in the log, and how they and the machine's are appended.
 
 use crate::apply::Applier;
-use crate::log::{Kind, Position, RECORD_HEADER_BYTES, decode_record};
+use crate::log::{Kind, RECORD_HEADER_BYTES, decode_record};
+use crate::position::Position;
 use bytes::Bytes;
 use quorate_core::{Application, Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 

@@ -6,7 +6,7 @@
 
 use crate::context::Context;
 use crate::decided::Located;
-use crate::log::Position;
+use crate::position::Position;
 use crate::retained_records::RetainedRecords;
 use quorate_core::{Application, Base, Entry, Machine, Past, Record, Slot};
 use std::collections::{BTreeMap, BTreeSet};

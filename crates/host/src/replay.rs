@@ -1,15 +1,17 @@
 //! What snapshot and log say happened before, taken in record by record.
 
+mod witness;
+
 use crate::api::HostConfig;
 use crate::apply::Applier;
 use crate::attachment_check::{AttachmentCheck, LeftOut, decode_left_out};
 use crate::decided::{DecidedLog, Located};
 use crate::epochs;
-use crate::export::{Exported, Outcome, Witness};
 use crate::flaw::Flaw;
 use crate::fragments::FragmentStore;
-use crate::log::{Found, Gap, Kind, Piece, Position, RECORD_HEADER_BYTES};
-use crate::opened::OpenError;
+use crate::log::{Found, Gap, Kind, Piece, RECORD_HEADER_BYTES};
+use crate::open_error::OpenError;
+use crate::position::Position;
 use crate::records::{Decided, Learned};
 use crate::repair::{Known, still_needed};
 use crate::retained_records::RetainedRecords;
@@ -20,6 +22,8 @@ use quorate_core::{
     Application, Base, Boot, Carry, Decoder, Entry, EntryId, Machine, Record, Slot, Wire, WireError,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+pub(crate) use witness::Witness;
+pub use witness::{Exported, Outcome};
 
 /// Records kept before those that no longer matter are dropped.
 const PRUNE_AT: usize = 4096;

@@ -5,7 +5,7 @@
 //! are kept in memory (an entry's bytes are shared with the machine) and appended again instead.
 
 use crate::decided::Located;
-use crate::log::Position;
+use crate::position::Position;
 use quorate_core::{Base, Entry, EntryId, Record, Slot};
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! peers do: every frame claims how far the promises of its sender go, peers remember the furthest claim, and a
 //! replica that starts asks them before its machine takes part. Decision record 0028 has the argument.
 
-use crate::log::Position;
+use crate::position::Position;
 use quorate_core::{
     Boot, Decoder, Encoder, Epoch, Incarnation, MILLIS, Member, ReplicaId, SECONDS, Wire, WireError,
 };

@@ -2,20 +2,23 @@
 
 mod damage;
 mod disk;
+mod driven;
 mod flaws;
 mod rollback;
 mod sequencer;
 mod snapshots;
 mod staged;
+mod stalled;
 
 use bytes::Bytes;
 use disk::Disk;
+use driven::Driven;
 use quorate_core::{
     Class, ClientId, Command, Durability, Now, Peers, Principal, Refusal, ReplicaId, RequestId,
     Seat, Slot,
 };
 use quorate_host::{
-    Answer, Host, HostConfig, HostEvent, Request, Start, SupportedVersions, WireVersion,
+    Answer, Completed, Directive, Host, HostConfig, HostEvent, Request, Start, WireVersion,
 };
 use sequencer::{Journal, Sequencer, config, open};
 
@@ -53,7 +56,7 @@ fn command(seq: u64, acked: u64, class: Class, text: &'static str) -> Request<()
 
 /// One replica and its disk.
 struct Node {
-    host: Replica,
+    host: Driven<Sequencer, Journal>,
     disk: Disk,
 }
 
@@ -67,6 +70,7 @@ impl Node {
         let journal = Journal::default();
         let opened = Host::open(config, Start::FirstBoot, &mut disk, journal, at(0));
         let (host, _) = opened.expect("nothing can be wrong with a first boot");
+        let host = Driven::new(host);
         let mut node = Node { host, disk };
         node.flush(at(0));
         node
@@ -76,13 +80,13 @@ impl Node {
     fn flush(&mut self, now: Now) {
         while let Some(flush) = self.host.take_flush(now) {
             self.disk.perform(&flush);
-            self.host.flushed(now, flush.through);
+            self.host.completed(now, Completed::Flush(flush.through));
         }
     }
 
     /// Writes what nothing waits for, too.
     fn write_all(&mut self) {
-        self.host.write_all();
+        self.host.direct(at(0), Directive::WriteAll);
         self.flush(at(0));
     }
 
@@ -105,12 +109,13 @@ impl Node {
         self.write_all();
         let Node { mut disk, .. } = self;
         let host = open(1, Start::Resume, &mut disk, Journal::default()).unwrap();
+        let host = Driven::new(host);
         Node { host, disk }
     }
 }
 
 /// Carries all frames from one host to another; returns how many.
-fn carry(from: &mut Replica, to: &mut Node, now: Now) -> usize {
+fn carry(from: &mut Driven<Sequencer, Journal>, to: &mut Node, now: Now) -> usize {
     let frames = from.take_frames();
     for frame in &frames {
         to.host
@@ -163,7 +168,7 @@ fn a_command_sent_twice_is_executed_once() {
     leader.run(at(4), vec![command(2, 1, Class::Write, "b")]);
     let forgotten = leader.run(at(5), vec![command(1, 1, Class::Write, "a")]);
     assert_eq!(forgotten, [Answer::Refused(Refusal::Forgotten)]);
-    assert_eq!(leader.host.app().lines, ["a", "b"]);
+    assert_eq!(leader.host.look().app().lines, ["a", "b"]);
 }
 
 #[test]
@@ -172,12 +177,12 @@ fn at_most_once_survives_a_restart() {
     leader.run(at(1), vec![command(0, 0, Class::OpenSession, "")]);
     let first = leader.run(at(2), vec![command(1, 0, Class::Write, "a")]);
     let mut leader = leader.restart();
-    assert_eq!(leader.host.app().lines, ["a"]);
+    assert_eq!(leader.host.look().app().lines, ["a"]);
     assert_eq!(
         leader.run(at(3), vec![command(1, 0, Class::Write, "a")]),
         first
     );
-    assert_eq!(leader.host.app().lines, ["a"]);
+    assert_eq!(leader.host.look().app().lines, ["a"]);
 }
 
 #[test]
@@ -185,7 +190,7 @@ fn a_command_without_a_session_is_refused_not_executed() {
     let mut leader = Node::new(1);
     let answers = leader.run(at(1), vec![command(1, 0, Class::Write, "a")]);
     assert_eq!(answers, [Answer::Refused(Refusal::NoSession)]);
-    assert!(leader.host.app().lines.is_empty());
+    assert!(leader.host.look().app().lines.is_empty());
 }
 
 #[test]
@@ -251,7 +256,13 @@ fn bytes_to_catch_up(under_way_ms: u64) -> usize {
             node.host.turn(at(ms));
             for read in node.host.take_reads() {
                 let bytes = node.disk.read_at(read.at, read.len);
-                node.host.read_done(at(ms), read.token, Ok(bytes));
+                node.host.completed(
+                    at(ms),
+                    Completed::Read {
+                        token: read.token,
+                        bytes: Ok(bytes),
+                    },
+                );
             }
             for frame in node.host.take_frames() {
                 let Peers::One(ReplicaId(to)) = frame.to else {
@@ -269,7 +280,7 @@ fn bytes_to_catch_up(under_way_ms: u64) -> usize {
             node.host.frame(at(ms), ReplicaId(from), bytes);
             node.flush(at(ms));
         }
-        if nodes[1].host.digest() == nodes[0].host.digest() {
+        if nodes[1].host.look().digest() == nodes[0].host.look().digest() {
             return bytes_sent;
         }
     }
@@ -308,98 +319,25 @@ fn a_follower_that_lost_messages_fetches_what_it_missed() {
         }
         for read in leader.host.take_reads() {
             let bytes = leader.disk.read_at(read.at, read.len);
-            leader.host.read_done(at(ms), read.token, Ok(bytes));
+            leader.host.completed(
+                at(ms),
+                Completed::Read {
+                    token: read.token,
+                    bytes: Ok(bytes),
+                },
+            );
         }
         carry(&mut leader.host, &mut follower, at(ms));
     }
-    assert_eq!(follower.host.digest(), leader.host.digest());
-    assert!(follower.host.counters().caught_up > 100);
-    let mut again = Node {
-        host: follower.host,
-        disk: follower.disk,
-    };
-    let reopened = open(2, Start::Resume, &mut again.disk, Journal::default()).unwrap();
+    assert_eq!(follower.host.look().digest(), leader.host.look().digest());
+    assert!(follower.host.look().counters().caught_up > 100);
+    follower.write_all();
+    let reopened = open(2, Start::Resume, &mut follower.disk, Journal::default()).unwrap();
     assert_eq!(
-        reopened.digest(),
-        leader.host.digest(),
+        reopened.look().digest(),
+        leader.host.look().digest(),
         "what was learned is in the log"
     );
-}
-
-/// What a leader and a follower have to say to each other by now.
-fn talk(leader: &mut Node, follower: &mut Node, now: Now) {
-    follower.host.turn(now);
-    for frame in follower.host.take_frames() {
-        if frame.to != Peers::One(ReplicaId(3)) {
-            let bytes = frame.chunks.concat().into();
-            leader.host.frame(now, ReplicaId(2), bytes);
-        }
-    }
-    leader.run(now, Vec::new());
-    for read in leader.host.take_reads() {
-        let bytes = leader.disk.read_at(read.at, read.len);
-        leader.host.read_done(now, read.token, Ok(bytes));
-    }
-    carry(&mut leader.host, follower, now);
-}
-
-/// Scenario: for a while a follower cannot write its log. It learns what is decided and writes none of it, asks the
-/// leader where it may answer a read, and has no part in anything else. When it can write again it fetches once more what it
-/// has not written, and has it after a restart.
-#[test]
-fn a_follower_that_cannot_write_learns_and_reads_and_writes_later() {
-    let (mut leader, mut follower) = (Node::new(1), Node::new(2));
-    let newest = Some(SupportedVersions::SHIPPED.newest);
-    leader.host.link(at(1), ReplicaId(2), newest);
-    follower.host.link(at(1), ReplicaId(1), newest);
-    follower.write_all();
-    follower.host.stall();
-    for ms in 2..300 {
-        let text = "some text that takes a little room in the log";
-        leader.run(at(ms), vec![write(text)]);
-        talk(&mut leader, &mut follower, at(ms));
-    }
-    leader.run(at(300), vec![write("last")]);
-    follower.host.submit(at(300), 7, Request::Read(()));
-    for ms in 301..1000 {
-        talk(&mut leader, &mut follower, at(ms));
-    }
-    let answers = follower.host.take_answers();
-    let [(7, Answer::Read(_, lines))] = &answers[..] else {
-        panic!("the read was answered with {answers:?}");
-    };
-    assert_eq!(lines.last().map(String::as_str), Some("last"));
-    assert_eq!(follower.host.unwritten_bytes(), 0, "nothing is written");
-    assert!(follower.host.is_stalled());
-
-    follower.host.resume(at(1000));
-    for ms in 1001..3000 {
-        talk(&mut leader, &mut follower, at(ms));
-    }
-    follower.write_all();
-    assert_eq!(follower.host.digest(), leader.host.digest());
-    let reopened = open(2, Start::Resume, &mut follower.disk, Journal::default()).unwrap();
-    assert_eq!(reopened.digest(), leader.host.digest(), "it is in the log");
-}
-
-/// Scenario: a replica whose log cannot be written orders nothing, so a member has to have the group know of it.
-#[test]
-fn a_stalled_follower_has_a_member_know_of_it() {
-    let (mut leader, mut follower) = (Node::new(1), Node::new(2));
-    let newest = Some(SupportedVersions::SHIPPED.newest);
-    leader.host.link(at(1), ReplicaId(2), newest);
-    follower.host.link(at(1), ReplicaId(1), newest);
-    follower.host.tell_stalled();
-    talk(&mut leader, &mut follower, at(2));
-    let is_told = |leader: &mut Node| {
-        let events = leader.host.take_events();
-        events.contains(&HostEvent::Stalled(ReplicaId(2)))
-    };
-    assert!(!is_told(&mut leader), "it is not stalled");
-    follower.host.stall();
-    follower.host.tell_stalled();
-    talk(&mut leader, &mut follower, at(3));
-    assert!(is_told(&mut leader));
 }
 
 #[test]
@@ -421,7 +359,13 @@ fn damage_in_the_own_log_ends_an_answer_early_and_is_reported() {
     for (index, read) in reads.iter().enumerate() {
         let mut bytes = leader.disk.read_at(read.at, read.len).to_vec();
         bytes[40] ^= u8::from(index == 2);
-        leader.host.read_done(at(301), read.token, Ok(bytes.into()));
+        leader.host.completed(
+            at(301),
+            Completed::Read {
+                token: read.token,
+                bytes: Ok(bytes.into()),
+            },
+        );
     }
     let reported = |event: &HostEvent| matches!(event, HostEvent::Damaged { slot: Slot(2), .. });
     assert!(leader.host.take_events().iter().any(reported));
@@ -430,7 +374,7 @@ fn damage_in_the_own_log_ends_an_answer_early_and_is_reported() {
             .host
             .frame(at(302), ReplicaId(1), frame.chunks.concat().into());
     }
-    assert_eq!(follower.host.applied(), Slot(2));
+    assert_eq!(follower.host.look().applied(), Slot(2));
 }
 
 #[test]
@@ -475,9 +419,9 @@ fn a_replica_that_ran_before_does_not_take_an_empty_log_for_a_new_one() {
             opened.lost_promises,
             "nor does it the next time: {opened:?}"
         );
-        let flush = host.take_flush(at(0)).unwrap();
+        let flush = host.take_effects(at(0)).flush.unwrap();
         disk.perform(&flush);
-        host.flushed(at(0), flush.through);
+        host.completed(at(0), Completed::Flush(flush.through));
     }
 }
 
@@ -498,8 +442,9 @@ fn a_diskless_replica_answers_without_any_flush() {
     for _ in 0..2 {
         host.turn(at(1));
     }
-    assert_eq!(host.take_flush(at(1)), None);
-    assert_eq!(host.take_answers(), [(0, applied(1, "1:a"))]);
+    let effects = host.take_effects(at(1));
+    assert_eq!(effects.flush, None);
+    assert_eq!(effects.answers, [(0, applied(1, "1:a"))]);
 }
 
 #[test]
@@ -507,7 +452,7 @@ fn a_quiet_replica_falls_silent() {
     let mut leader = Node::new(1);
     leader.run(at(1), vec![write("a")]);
     let mut now = 1;
-    while let Some(due_ns) = leader.host.next_wake() {
+    while let Some(due_ns) = leader.host.look().next_wake() {
         now = (due_ns / 1_000_000).max(now) + 1;
         assert!(now < 60_000, "still ticking after a minute");
         leader.host.turn(at(now));
@@ -523,7 +468,7 @@ fn the_beat_of_one_who_is_behind_is_answered() {
     let (mut leader, mut follower) = (Node::new(1), Node::new(2));
     leader.run(at(1), vec![write("a")]);
     leader.host.take_frames();
-    let beat = |host: &mut Replica, to: u16| {
+    let beat = |host: &mut Driven<Sequencer, Journal>, to: u16| {
         host.link(at(2), ReplicaId(to), Some(WireVersion(1)));
         let mut frames = host.take_frames();
         assert_eq!(frames.len(), 1);
@@ -537,6 +482,6 @@ fn the_beat_of_one_who_is_behind_is_answered() {
     let late = beat(&mut leader.host, 2);
     follower.host.frame(at(3), ReplicaId(1), late);
     assert_eq!(follower.host.take_frames(), [], "the leader is not behind");
-    let wake_ns = follower.host.next_wake();
+    let wake_ns = follower.host.look().next_wake();
     assert!(wake_ns.is_some(), "it will fetch what it lacks");
 }

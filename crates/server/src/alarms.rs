@@ -6,7 +6,7 @@ use crate::error::ServerError;
 use crate::status::RaisedAlarm;
 use quorate_core::{Admission, Application, Now, ReplicaId};
 use quorate_host::epochs::{Alarm, AlarmChange, AlarmKind, Order, Scope};
-use quorate_host::{ALARM_LEVEL, Flush};
+use quorate_host::{ALARM_LEVEL, Directive, Flush};
 
 /// The time between two looks at the space on the disk, while it is short, in ns.
 const RECHECK_NS: u64 = 1_000_000_000;
@@ -55,8 +55,8 @@ impl<A: Application> Core<A> {
         };
         let is_waiting = self.disk.as_ref().is_some_and(Disk::is_preparing);
         let looks_again = is_full || is_waiting || change.is_some();
-        let is_known_to_all = self.host.epochs().level >= ALARM_LEVEL;
-        if let Some(change) = change.filter(|_| is_known_to_all && self.host.is_member()) {
+        let is_known_to_all = self.host.look().epochs().level >= ALARM_LEVEL;
+        if let Some(change) = change.filter(|_| is_known_to_all && self.host.look().is_member()) {
             let alarm = self.own_alarm(AlarmKind::NoSpace);
             match is_full {
                 true => tracing::warn!(
@@ -66,8 +66,8 @@ impl<A: Application> Core<A> {
                 false => tracing::info!("there is space on the disk again: NOSPACE ends"),
             }
             // The machine orders nothing while the replica is stalled: another member raises it.
-            match self.host.is_stalled() {
-                true => self.host.tell_stalled(),
+            match self.host.look().is_stalled() {
+                true => self.host.direct(now, Directive::TellStalled),
                 false => self.order(now, Order::Alarm { alarm, change }),
             }
         }
@@ -80,9 +80,9 @@ impl<A: Application> Core<A> {
             kind: AlarmKind::NoSpace,
             id: peer,
         };
-        let state = self.host.epochs();
+        let state = self.host.look().epochs();
         let is_known = state.alarms.scope(alarm).is_some();
-        if state.level >= ALARM_LEVEL && self.host.is_member() && !is_known {
+        if state.level >= ALARM_LEVEL && self.host.look().is_member() && !is_known {
             let change = AlarmChange::Raise(Scope::Member);
             self.order(now, Order::Alarm { alarm, change });
         }
@@ -91,7 +91,7 @@ impl<A: Application> Core<A> {
     /// The alarms of the group, and the own one if the group does not know of it.
     pub(crate) fn raised(&self) -> Vec<RaisedAlarm> {
         let me = self.folder.meta().replica;
-        let admission = self.host.admission();
+        let admission = self.host.look().admission();
         let is_forbidden = |kind: AlarmKind| match kind {
             AlarmKind::NoSpace => admission == Admission::NoGrowth,
             AlarmKind::Corrupt => admission == Admission::Nothing,
@@ -101,7 +101,7 @@ impl<A: Application> Core<A> {
             id: alarm.id,
             hinders: alarm.id == me || is_forbidden(alarm.kind),
         };
-        let alarms = self.host.epochs().alarms.iter();
+        let alarms = self.host.look().epochs().alarms.iter();
         let mut raised: Vec<RaisedAlarm> = alarms.map(|(alarm, _)| shown(alarm)).collect();
         let is_full = self.disk.as_ref().and_then(Disk::trouble).is_some();
         if is_full && self.own_scope(AlarmKind::NoSpace).is_none() {
@@ -119,6 +119,6 @@ impl<A: Application> Core<A> {
     }
 
     pub(crate) fn own_scope(&self, kind: AlarmKind) -> Option<Scope> {
-        self.host.epochs().alarms.scope(self.own_alarm(kind))
+        self.host.look().epochs().alarms.scope(self.own_alarm(kind))
     }
 }

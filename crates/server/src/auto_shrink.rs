@@ -11,6 +11,7 @@
 use crate::core::Core;
 use crate::group::GroupChange;
 use quorate_core::{Application, Catalogue, Epoch, Now, ReplicaId};
+use quorate_host::Directive;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
@@ -118,7 +119,13 @@ const CODE: &str = "k";
 impl<A: Application> Core<A> {
     /// Takes note of who is out of reach.
     pub(crate) fn watch_members(&mut self, now: Now) {
-        let members = self.host.epoch().members.iter().map(|member| member.id);
+        let members = self
+            .host
+            .look()
+            .epoch()
+            .members
+            .iter()
+            .map(|member| member.id);
         let me = self.folder.meta().replica;
         let is_gone = |id: &ReplicaId| *id != me && !self.state.links_up.contains(id);
         self.auto_shrink.watch(now.mono_ns, members.filter(is_gone));
@@ -128,11 +135,11 @@ impl<A: Application> Core<A> {
     pub(crate) fn shrinks_at(&self) -> Option<u64> {
         let me = self.folder.meta().replica;
         let before = self.state.links_up.iter().filter(|id| {
-            let is_member = self.host.epoch().index_of(**id).is_some();
+            let is_member = self.host.look().epoch().index_of(**id).is_some();
             **id < me && is_member
         });
         let at = self.auto_shrink.at(before.count())?;
-        self.host.is_member().then_some(at)
+        self.host.look().is_member().then_some(at)
     }
 
     /// Has the cluster react to members that are gone, when it is time.
@@ -141,9 +148,9 @@ impl<A: Application> Core<A> {
             return;
         }
         self.auto_shrink.not_before = now.mono_ns + RETRY_NS;
-        let (epoch, level) = (self.host.epoch(), self.host.epochs().level);
+        let (epoch, level) = (self.host.look().epoch(), self.host.look().epochs().level);
         let gone = self.auto_shrink.gone.len();
-        let params = match judge(self.host.catalogue(), level, epoch, gone) {
+        let params = match judge(self.host.look().catalogue(), level, epoch, gone) {
             ShrinkDecision::Enough => return,
             ShrinkDecision::None => {
                 let why = "no code of these members survives a further failure: replace those that \
@@ -157,7 +164,7 @@ impl<A: Application> Core<A> {
             params,
         };
         if let Err(why) = self.order_of(&change) {
-            self.host.ask_around();
+            self.host.direct(now, Directive::AskAround);
             return self.log_not_shrunk(why.to_string());
         }
         tracing::warn!(

@@ -23,10 +23,11 @@ use crate::status::Status;
 use crate::timed_app::TimedApp;
 use crate::workers::Workers;
 use bytes::Bytes;
-use quorate_core::{Admission, Application, Event, Now, Refusal, ReplicaId};
+use quorate_core::{Admission, Application, Countdown, Event, Now, Refusal, ReplicaId};
 use quorate_host::epochs::AlarmKind;
 use quorate_host::{
-    Answer, Comparison, Countdowns, Flush, Host, HostEvent, Request as HostRequest,
+    Answer, Comparison, Completed, Countdowns, Directive, Driver, Effects, Flush, Host, HostEvent,
+    Request as HostRequest, drive,
 };
 use quorate_protocols::AnyMachine;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,12 +35,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
+mod perform;
 mod publish;
 
 /// How long the log waits before it looks again for space, or for what else the system lacked, in ns.
 const HELD_RETRY_NS: u64 = 250_000_000;
 /// What may gather in memory meanwhile, in bytes; then the replica learns and reads, and promises nothing
-/// ([`Host::stall`]).
+/// ([`Directive::Stall`]).
 const HELD_BYTES_MAX: usize = 8 << 20;
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
 const TURN_ARRIVALS_MAX: usize = 1024;
@@ -127,11 +129,12 @@ impl<A: Application> CoreState<A> {
 }
 
 impl<A: Application> Core<A> {
-    /// Performs what opening the host asked for and records that the replica has started, before
-    /// anything is said to anybody.
-    pub(crate) fn begin(&mut self) -> Result<(), ServerError> {
+    /// Writes what opening the host asked for and records that the replica has started, before
+    /// anything is said to anybody. What else the host wants is for the first turn.
+    pub(crate) fn begin(&mut self) -> Result<Effects<A::Answer>, ServerError> {
         let now = self.clock.now();
-        self.flush(now)?;
+        let mut effects = self.host.take_effects(now);
+        self.flush(now, effects.flush.take())?;
         if let Some(error) = self
             .state
             .held_for
@@ -147,45 +150,36 @@ impl<A: Application> Core<A> {
             });
         }
         self.folder.mark_started()?;
-        Ok(())
+        Ok(effects)
     }
 
     /// The epoch's protocol may want payloads, or not.
     pub(crate) fn expect_payloads(&mut self) -> Result<(), ServerError> {
-        let min = self.host.payload_min();
+        let min = self.host.look().payload_min();
         if let (Some(_), Some(disk)) = (min, &mut self.disk) {
-            disk.expect_fragments(self.host.limits().bulk_segment_bytes)?;
+            disk.expect_fragments(self.host.look().limits().bulk_segment_bytes)?;
         }
         self.payload_threshold.set(min);
         Ok(())
     }
 
-    /// Runs until the replica is to stop, or must.
-    pub(crate) async fn run(&mut self, mut inputs: Inputs<A>) -> Result<(), ServerError> {
+    /// Runs until the replica is to stop, or must. What the host wanted when it began is performed `first`.
+    pub(crate) async fn run(
+        &mut self,
+        mut inputs: Inputs<A>,
+        first: Effects<A::Answer>,
+    ) -> Result<(), ServerError> {
         let mut alarm = Alarm::new()?;
         let mut requests = Vec::new();
         let mut arrivals = Vec::new();
-        self.turn()?;
+        let now = self.clock.now();
+        self.perform(now, first)?;
+        let mut has_more = self.turn()?;
         loop {
-            self.take_countdowns();
-            let wakes = [
-                self.host.next_wake(),
-                self.state.countdowns.next(),
-                self.state.replies.next(),
-                self.offers_at(),
-                self.shrinks_at(),
-                self.group.report_at,
-                self.state.alarms_at,
-                self.state.quorum.next(),
-                self.holds()
-                    .then(|| self.clock.now().mono_ns + HELD_RETRY_NS),
-            ];
-            alarm.set(wakes.into_iter().flatten().min())?;
+            alarm.set(self.next_wake())?;
             // Effects leave once their commands are applied, and nothing is applied that is not
             // decided.
-            inputs.handle.publish_applied(self.host.applied());
-            let more_to_tidy = self.host.tidy();
-            self.perform_snapshot_jobs();
+            inputs.handle.publish_applied(self.host.look().applied());
             let mut is_glance = false;
             tokio::select! {
                 count = inputs.requests.recv_many(&mut requests, TURN_ARRIVALS_MAX) => {
@@ -199,8 +193,8 @@ impl<A: Application> Core<A> {
                 done = self.snapshots.done() => self.snapshot_job_done(done),
                 done = self.workers.done() => self.worker_done(done)?,
                 // The faces have their turn first.
-                () = tokio::task::yield_now(), if more_to_tidy || self.polls => {
-                    is_glance = !more_to_tidy;
+                () = tokio::task::yield_now(), if has_more || self.polls => {
+                    is_glance = !has_more;
                 }
                 _ = inputs.stop.wait_for(|stop| *stop) => return self.end(),
             }
@@ -225,18 +219,47 @@ impl<A: Application> Core<A> {
             self.time_out_requests(now);
             let quorum = self.check_quorum(now, inputs.handle.is_quorum_watched());
             inputs.handle.publish_quorum(quorum);
-            self.turn()?;
+            has_more = self.turn()?;
             self.metrics.turn.record(began.elapsed());
             self.state.upkeep.sampled(&self.metrics, 1);
         }
     }
 
+    /// When the core has something to do, whether or not anything arrives, on the monotonic clock in ns.
+    fn next_wake(&self) -> Option<u64> {
+        let wakes = [
+            self.host.look().next_wake(),
+            self.state.countdowns.next(),
+            self.state.replies.next(),
+            self.offers_at(),
+            self.shrinks_at(),
+            self.group.report_at,
+            self.state.alarms_at,
+            self.state.quorum.next(),
+            self.holds()
+                .then(|| self.clock.now().mono_ns + HELD_RETRY_NS),
+        ];
+        wakes.into_iter().flatten().min()
+    }
+
     /// Nobody waits for answers any more: what the host wants written is written, and that is all.
     fn end(&mut self) -> Result<(), ServerError> {
         let now = self.clock.now();
-        self.host.write_all();
-        while self.flush(now)? {}
-        Ok(())
+        self.host.direct(now, Directive::WriteAll);
+        loop {
+            let flush = self.take_last_flush(now);
+            if !self.flush(now, flush)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What is still to be written, of all that the host wants.
+    fn take_last_flush(&mut self, now: Now) -> Option<Flush> {
+        match self.can_write() {
+            true => self.host.take_effects(now).flush,
+            false => None,
+        }
     }
 
     fn arrival(&mut self, now: Now, arrival: Arrival) {
@@ -347,8 +370,7 @@ impl<A: Application> Core<A> {
     }
 
     /// Countdowns begin when what started them is applied.
-    fn take_countdowns(&mut self) {
-        let countdowns = self.host.take_countdowns();
+    fn set_countdowns(&mut self, countdowns: Vec<Countdown>) {
         if !countdowns.is_empty() {
             let now_ns = self.clock.now().mono_ns;
             for countdown in countdowns {
@@ -369,68 +391,39 @@ impl<A: Application> Core<A> {
                 return;
             };
             if self.refusal_of_write(&body).is_none() {
-                self.host.order_due(now, body);
+                self.host.direct(now, Directive::OrderDue(body));
             }
         }
     }
 
-    /// One turn: everything that follows from what has arrived. Messages that promise nothing leave
-    /// before the flush and travel while the disk works.
-    fn turn(&mut self) -> Result<(), ServerError> {
+    /// One turn: everything that follows from what has arrived. Says whether the host wants another one soon.
+    fn turn(&mut self) -> Result<bool, ServerError> {
         self.state.turns += 1;
+        let now = self.clock.now();
         if self.workers.holds() {
-            self.read_held(self.clock.now());
+            self.read_held(now);
         }
-        loop {
-            let now = self.clock.now();
-            self.host.hold_back(self.lacks_majority());
-            self.host.turn(now);
-            let begun = self.begin_epoch(now)?;
-            let performed = self.perform(now)?;
-            let flushed = self.flush(now)?;
-            self.give_to_workers()?;
-            if !begun && !performed && !flushed {
-                break;
-            }
-        }
+        self.hold_back(now);
+        let has_more = drive(self)?;
         self.stall_if_held();
         self.watch_doubt();
         self.meet();
-        self.check_level()
+        self.check_level()?;
+        Ok(has_more)
     }
 
-    /// Everything but the flush. Says whether there was anything.
-    fn perform(&mut self, now: Now) -> Result<bool, ServerError> {
-        let frames = self.host.take_frames();
-        let has_frames = !frames.is_empty();
-        if has_frames {
-            let began = Instant::now();
-            self.links.send(frames);
-            self.metrics.network.record(began.elapsed());
-        }
-        let answers = self.host.take_answers();
-        let answered = !answers.is_empty();
-        for (token, answer) in answers {
-            self.answer(token, answer);
-        }
-        let reads = self.host.take_reads();
-        for read in &reads {
-            self.read(now, read);
-        }
-        self.note_events(now)?;
-        if let Some(mean) = self.host.app().take_mean() {
-            self.metrics.apply.record(mean);
-        }
-        Ok(has_frames || answered || !reads.is_empty())
+    /// While most members cannot be reached, the machine gets nothing.
+    fn hold_back(&mut self, now: Now) {
+        let holds_back = self.lacks_majority();
+        self.host.direct(now, Directive::HoldBack(holds_back));
     }
 
-    /// Writes and syncs what the host wants. Says whether there was anything.
-    fn flush(&mut self, now: Now) -> Result<bool, ServerError> {
+    /// Writes and syncs what the host wants, or what is held. Says whether there was anything.
+    fn flush(&mut self, now: Now, flush: Option<Flush>) -> Result<bool, ServerError> {
         if self.held.is_some() && self.disk_is_full() {
             return Ok(false);
         }
-        let held = self.held.take();
-        let Some(flush) = held.or_else(|| self.host.take_flush(now)) else {
+        let Some(flush) = self.held.take().or(flush) else {
             return Ok(false);
         };
         self.watch_space(now, &flush);
@@ -444,9 +437,9 @@ impl<A: Application> Core<A> {
             tracing::info!("the log is written again");
         }
         let done = self.clock.now();
-        if self.host.is_stalled() {
+        if self.host.look().is_stalled() {
             tracing::info!("the log is written again: this replica takes part again");
-            self.host.resume(done);
+            self.host.direct(done, Directive::Resume);
         }
         if flush.sync {
             let took = seconds(done.mono_ns.saturating_sub(now.mono_ns));
@@ -454,19 +447,20 @@ impl<A: Application> Core<A> {
             self.metrics.sync_seconds.1.record(took);
             self.state.upkeep.sampled(&self.metrics, 2);
         }
-        self.host.flushed(done, flush.through);
+        self.host.completed(done, Completed::Flush(flush.through));
         Ok(true)
     }
 
     /// What waits for space in memory is bounded: what peers decide beyond that is learned and not written.
     fn stall_if_held(&mut self) {
-        let is_too_much = self.host.unwritten_bytes() >= HELD_BYTES_MAX;
-        if self.held.is_some() && is_too_much && !self.host.is_stalled() {
+        let is_too_much = self.host.look().unwritten_bytes() >= HELD_BYTES_MAX;
+        if self.held.is_some() && is_too_much && !self.host.look().is_stalled() {
             tracing::warn!(
                 "too many bytes wait to be written to the log: until they are written, this replica \
                 takes no part in decisions, and answers reads only"
             );
-            self.host.stall();
+            let now = self.clock.now();
+            self.host.direct(now, Directive::Stall);
         }
     }
 
@@ -504,8 +498,7 @@ impl<A: Application> Core<A> {
         self.state.replies.answer(token, answer);
     }
 
-    fn note_events(&mut self, now: Now) -> Result<(), ServerError> {
-        let events = self.host.take_events();
+    fn note_events(&mut self, now: Now, events: Vec<HostEvent>) -> Result<(), ServerError> {
         self.state.upkeep.sampled(&self.metrics, events.len());
         for event in events {
             match event {
@@ -546,6 +539,7 @@ impl<A: Application> Core<A> {
                     tracing::info!(%next, epoch, "the epoch is sealed, and the next one begins");
                 }
                 HostEvent::Began { epoch } => {
+                    self.expect_payloads()?;
                     tracing::info!(epoch, "this replica takes part in the epoch");
                 }
                 HostEvent::Volunteered { member } => self.admit_learner(now, member),
@@ -597,7 +591,7 @@ impl<A: Application> Core<A> {
         if self.is_corrupt() {
             return Some(Failure::Corrupt);
         }
-        let is_short = self.disk_is_full() || self.host.admission() == Admission::NoGrowth;
+        let is_short = self.disk_is_full() || self.host.look().admission() == Admission::NoGrowth;
         let is_refused = is_short && (self.held.is_some() || A::grows(body));
         is_refused.then_some(Failure::NoSpace)
     }
@@ -606,7 +600,7 @@ impl<A: Application> Core<A> {
     fn is_corrupt(&self) -> bool {
         self.state.outlier.is_some()
             || self.own_scope(AlarmKind::Corrupt).is_some()
-            || self.host.admission() == Admission::Nothing
+            || self.host.look().admission() == Admission::Nothing
     }
 
     /// Whether the next segment could not be prepared for want of space. Asks for another attempt:
@@ -624,27 +618,27 @@ impl<A: Application> Core<A> {
 
     fn status(&self) -> Status {
         let meta = self.folder.meta();
-        let epoch = self.host.epoch();
+        let epoch = self.host.look().epoch();
         Status {
             cluster: meta.cluster,
             me: meta.replica,
             incarnation: meta.incarnation,
-            members: (self.group).members(self.host.epochs(), &self.links.about()),
-            epochs: self.host.epochs().chain.epochs().cloned().collect(),
-            level: self.host.epochs().level,
-            wire_version: self.host.supported().newest.0,
-            is_open: self.host.is_open(),
-            is_settled: self.host.is_settled(),
-            payloads_lacking: self.host.payloads_lacking() as u64,
-            recoded: self.host.recoded(),
-            recode_rate: self.host.limits().recode_rate,
+            members: (self.group).members(self.host.look().epochs(), &self.links.about()),
+            epochs: self.host.look().epochs().chain.epochs().cloned().collect(),
+            level: self.host.look().epochs().level,
+            wire_version: self.host.look().supported().newest.0,
+            is_open: self.host.look().is_open(),
+            is_settled: self.host.look().is_settled(),
+            payloads_lacking: self.host.look().payloads_lacking() as u64,
+            recoded: self.host.look().recoded(),
+            recode_rate: self.host.look().limits().recode_rate,
             protocol: epoch.protocol.clone(),
             params: epoch.params.clone(),
             durability: epoch.durability,
-            is_member: self.host.is_member(),
+            is_member: self.host.look().is_member(),
             is_first: self.is_first(),
-            serving: self.host.is_serving(),
-            applied: self.host.applied(),
+            serving: self.host.look().is_serving(),
+            applied: self.host.look().applied(),
             log_segments: self.folder.log_segments(),
             snapshot_bytes: self.folder.snapshot_bytes(),
             links_up: self.state.links_up.iter().copied().collect(),
@@ -655,7 +649,7 @@ impl<A: Application> Core<A> {
             alarms: self.alarms(),
             raised: self.raised(),
             difference: self.difference(),
-            fragment_bytes: self.host.bulk_live_bytes(),
+            fragment_bytes: self.host.look().bulk_live_bytes(),
             fragment_file_bytes: self.disk.as_ref().map_or(0, Disk::fragment_bytes),
             free_bytes: self.disk.as_ref().and_then(Disk::free_bytes),
         }

@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::error::ServerError;
 use quorate_core::{Application, Now, ReplicaId, Slot};
 use quorate_host::epochs::{AlarmKind, Order, Scope};
-use quorate_host::{ALARM_LEVEL, Comparison, Verdict, is_in_doubt};
+use quorate_host::{ALARM_LEVEL, Comparison, Directive, Verdict, is_in_doubt};
 use std::fmt;
 
 /// What follows where replicas differ and no majority is known to be equal.
@@ -90,7 +90,7 @@ impl<A: Application> Core<A> {
 
     /// This replica stops at once where the group has no alarms or does not count it.
     fn note_outlier(&mut self, difference: Difference) -> Result<(), ServerError> {
-        if !self.has_alarms() || !self.host.is_member() {
+        if !self.has_alarms() || !self.host.look().is_member() {
             return Err(ServerError::Outlier(difference));
         }
         tracing::error!("CORRUPT: {}", ServerError::Outlier(difference));
@@ -113,7 +113,7 @@ impl<A: Application> Core<A> {
     }
 
     fn has_alarms(&self) -> bool {
-        self.host.epochs().level >= ALARM_LEVEL
+        self.host.look().epochs().level >= ALARM_LEVEL
     }
 
     /// Looks soon whether states still differ, where the group has doubts.
@@ -150,8 +150,8 @@ impl<A: Application> Core<A> {
 
     fn update_corrupt_alarm(&mut self, now: Now) -> bool {
         self.forget_former_members();
-        let state = self.host.epochs();
-        let can_order = self.has_alarms() && self.host.is_member();
+        let state = self.host.look().epochs();
+        let can_order = self.has_alarms() && self.host.look().is_member();
         let Some(comparison) = self.state.comparison.as_ref().filter(|_| can_order) else {
             return self.compare_in_doubt();
         };
@@ -169,19 +169,20 @@ impl<A: Application> Core<A> {
     fn compare_in_doubt(&mut self) -> bool {
         let is_in_doubt = self.is_in_doubt();
         if is_in_doubt {
-            self.host.compare_states();
+            let now = self.clock.now();
+            self.host.direct(now, Directive::CompareStates);
         }
         is_in_doubt || self.state.comparison.is_some()
     }
 
     fn is_in_doubt(&self) -> bool {
         let me = self.folder.meta().replica;
-        self.difference().is_some() || is_in_doubt(&self.host.epochs().alarms, me)
+        self.difference().is_some() || is_in_doubt(&self.host.look().epochs().alarms, me)
     }
 
     /// Forgets differences from members that have left the group.
     fn forget_former_members(&mut self) {
-        let epoch = self.host.epoch();
+        let epoch = self.host.look().epoch();
         let is_member = |id: ReplicaId| epoch.index_of(id).is_some();
         self.state.comparison.take_if(|comparison| {
             comparison.digests.retain(|id, _| is_member(*id));
@@ -201,7 +202,7 @@ impl<A: Application> Core<A> {
         if let Some(difference) = self.difference() {
             return Some(format!("CORRUPT: {difference}, and {UNDECIDED}"));
         }
-        let alarms = self.host.epochs().alarms.iter();
+        let alarms = self.host.look().epochs().alarms.iter();
         let doubtful = alarms.filter(|(alarm, scope)| {
             alarm.kind == AlarmKind::Corrupt && *scope == Scope::Undecided
         });

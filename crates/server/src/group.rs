@@ -12,8 +12,8 @@ use quorate_host::epochs::precheck::{NotReady, Refused};
 use quorate_host::epochs::{
     Alarm, AlarmChange, Edit, Effect, Expect, Order, Reconfigure, Scope, State,
 };
-use quorate_host::{ALARM_LEVEL, FIRST_LEVEL, Request as HostRequest};
-use quorate_protocols::{AnyConfig, names, unknown_protocol};
+use quorate_host::{ALARM_LEVEL, Directive, FIRST_LEVEL, Request as HostRequest};
+use quorate_protocols::{names, unknown_protocol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tokio::sync::oneshot;
@@ -230,31 +230,19 @@ fn host_port(url: &str) -> &str {
 }
 
 impl<A: Application> Core<A> {
-    /// Starts the machine of the newest epoch, if that waits for it. Says whether it did.
-    pub(crate) fn begin_epoch(&mut self, now: Now) -> Result<bool, ServerError> {
-        let Some(seat) = self.host.next_seat() else {
-            return Ok(false);
-        };
-        let config = AnyConfig::of(&seat).map_err(ServerError::Epoch)?;
-        let config = config.touching(A::touches());
-        self.host.begin_epoch(now, seat, &config);
-        self.expect_payloads()?;
-        Ok(true)
-    }
-
     /// Has connections to whom the group consists of by now.
     pub(crate) fn meet(&mut self) {
-        let state = self.host.epochs();
+        let state = self.host.look().epochs();
         let number = state.chain.newest().number;
-        let is_done = self.host.is_open() && self.host.is_settled();
+        let is_done = self.host.look().is_open() && self.host.look().is_settled();
         let is_met = |(epoch, done, addresses): &ConnectedTo| {
             *epoch == number && *done == is_done && *addresses == state.addresses
         };
         if self.group.met.as_ref().is_some_and(is_met) {
             return;
         }
-        let mut ids = self.host.acquaintances();
-        if !self.host.is_member() {
+        let mut ids = self.host.look().acquaintances();
+        if !self.host.look().is_member() {
             // What it was told may be all it knows of a group that went on long ago.
             ids.extend(self.group.told_addresses.iter().map(|(id, _)| *id));
             ids.sort_unstable();
@@ -292,18 +280,21 @@ impl<A: Application> Core<A> {
 
     /// Former members, once nobody needs their data any more. A former member that has not heard of its removal asks.
     fn former(&self, is_done: bool) -> Vec<ReplicaId> {
-        let state = self.host.epochs();
+        let state = self.host.look().epochs();
         let newest = state.chain.newest();
         let is_former =
             |id: &ReplicaId| newest.index_of(*id).is_none() && !state.addresses.contains_key(id);
-        let all = self.host.acquaintances().into_iter();
-        let is_over = is_done && self.host.is_member();
+        let all = self.host.look().acquaintances().into_iter();
+        let is_over = is_done && self.host.look().is_member();
         all.filter(|id| is_over && is_former(id)).collect()
     }
 
     /// When to look after who would like to be a member: this replica, or one that offered itself.
     pub(crate) fn offers_at(&self) -> Option<u64> {
-        let own = self.group.offers_at.filter(|_| !self.host.is_member());
+        let own = self
+            .group
+            .offers_at
+            .filter(|_| !self.host.look().is_member());
         let candidate = self.group.candidate.map(|(_, at, _)| at);
         own.into_iter().chain(candidate).min()
     }
@@ -311,9 +302,9 @@ impl<A: Application> Core<A> {
     /// Looks after that, when it is time.
     pub(crate) fn admit_candidates(&mut self, now: Now) {
         let is_due = |at: &mut u64| *at <= now.mono_ns;
-        if !self.host.is_member() && self.group.offers_at.take_if(is_due).is_some() {
+        if !self.host.look().is_member() && self.group.offers_at.take_if(is_due).is_some() {
             self.group.offers_at = Some(now.mono_ns + OFFER_EVERY_NS);
-            self.host.volunteer();
+            self.host.direct(now, Directive::Volunteer);
         }
         let candidate = self
             .group
@@ -331,8 +322,8 @@ impl<A: Application> Core<A> {
 
     /// Has the group take a learner in, or looks again in a moment, when others have told how far they are.
     fn try_to_admit(&mut self, now: Now, member: Member, until: u64) {
-        let is_listed = self.host.epoch().index_of(member.id).is_some();
-        let is_wanted = is_listed || self.host.epochs().addresses.contains_key(&member.id);
+        let is_listed = self.host.look().epoch().index_of(member.id).is_some();
+        let is_wanted = is_listed || self.host.look().epochs().addresses.contains_key(&member.id);
         if !is_wanted || self.links.latest_member(member.id) != Some(member) {
             return;
         }
@@ -345,7 +336,7 @@ impl<A: Application> Core<A> {
         };
         if let Err(ChangeError::NotYet(_)) = self.order_of(&change) {
             self.group.candidate = Some((member, now.mono_ns + RECHECK_NS, until));
-            return self.host.ask_around();
+            return self.host.direct(now, Directive::AskAround);
         }
         let (reply, _) = oneshot::channel();
         self.change(now, change, reply);
@@ -369,7 +360,7 @@ impl<A: Application> Core<A> {
             Err(why) => {
                 tracing::debug!(?change, "no change: {why}");
                 if matches!(why, ChangeError::NotYet(_)) {
-                    self.host.ask_around();
+                    self.host.direct(now, Directive::AskAround);
                 }
                 // Who asked may have left.
                 let _ = reply.send(Err(why));
@@ -378,8 +369,8 @@ impl<A: Application> Core<A> {
     }
 
     pub(crate) fn order_of(&self, change: &GroupChange) -> Result<Order, ChangeError> {
-        let state = self.host.epochs();
-        let is_listed = |id: ReplicaId| self.host.epoch().index_of(id).is_some();
+        let state = self.host.look().epochs();
+        let is_listed = |id: ReplicaId| self.host.look().epoch().index_of(id).is_some();
         match change {
             GroupChange::Address { id, url } => Ok(Order::Address {
                 id: *id,
@@ -436,7 +427,7 @@ impl<A: Application> Core<A> {
 
     fn reconfigure(&self, edit: &Edit) -> Result<Order, ChangeError> {
         let refused = |why: String| ChangeError::Refused(why);
-        let epoch = self.host.epoch();
+        let epoch = self.host.look().epoch();
         let configuration = edit.of(epoch).map_err(|why| refused(why.to_string()))?;
         let Some(configuration) = configuration else {
             return Err(refused(
@@ -451,7 +442,7 @@ impl<A: Application> Core<A> {
         let level = |id: ReplicaId| about.get(&id).map_or(FIRST_LEVEL, |about| about.level);
         let heard = self.heard().map(|member| (member, level(member.id)));
         let heard: Vec<(Member, u32)> = heard.collect();
-        let judged = self.host.may_change(&change, &heard);
+        let judged = self.host.look().may_change(&change, &heard);
         judged.map_err(|why| match may_succeed_later(&why) {
             true => ChangeError::NotYet(why.to_string()),
             false => refused(why.to_string()),
@@ -469,7 +460,7 @@ impl<A: Application> Core<A> {
     pub(crate) fn removed(&self) -> ServerError {
         ServerError::Removed {
             me: self.folder.meta().replica,
-            epoch: self.host.epoch().number,
+            epoch: self.host.look().epoch().number,
             dir: self.folder.dir().to_owned(),
         }
     }

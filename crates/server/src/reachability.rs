@@ -4,18 +4,19 @@ use crate::core::Core;
 use crate::disk::Disk;
 use crate::quorum::Quorum;
 use quorate_core::{Application, Now, ReplicaId};
+use quorate_host::Directive;
 use quorate_host::epochs::{Alarm, AlarmKind, Scope};
 
 impl<A: Application> Core<A> {
     /// Whether so many members are there that they decide.
     pub(crate) fn has_quorum(&self) -> bool {
-        self.reachable_members() >= self.host.quorum()
+        self.reachable_members() >= self.host.look().quorum()
     }
 
     /// Whether nothing can be decided: what is decided is with more members than may fail. A quorum may take more, for
     /// some of what is asked. Members that only say nothing may do so for a moment, and count as connected.
     pub(crate) fn lacks_majority(&self) -> bool {
-        let failures = self.host.epoch().n() - self.host.quorum();
+        let failures = self.host.look().epoch().n() - self.host.look().quorum();
         self.count_members(|id| self.is_connected(id)) <= failures
     }
 
@@ -25,7 +26,13 @@ impl<A: Application> Core<A> {
     }
 
     fn count_members(&self, counts: impl Fn(ReplicaId) -> bool) -> usize {
-        let members = self.host.epoch().members.iter().map(|member| member.id);
+        let members = self
+            .host
+            .look()
+            .epoch()
+            .members
+            .iter()
+            .map(|member| member.id);
         members.filter(|id| counts(*id)).count()
     }
 
@@ -35,7 +42,7 @@ impl<A: Application> Core<A> {
 
     fn is_connected(&self, id: ReplicaId) -> bool {
         match id == self.folder.meta().replica {
-            true => self.host.is_member(),
+            true => self.host.look().is_member(),
             false => self.state.links_up.contains(&id) && !self.group.is_lost(id),
         }
     }
@@ -43,10 +50,16 @@ impl<A: Application> Core<A> {
     /// Has peers give a sign of life while a client watches the quorum; says whether one is reached.
     pub(crate) fn check_quorum(&mut self, now: Now, is_watched: bool) -> Quorum {
         let me = self.folder.meta().replica;
-        let peers = self.host.epoch().members.iter().map(|member| member.id);
+        let peers = self
+            .host
+            .look()
+            .epoch()
+            .members
+            .iter()
+            .map(|member| member.id);
         let peers = peers.filter(|id| *id != me);
         for peer in self.state.quorum.check(now.mono_ns, is_watched, peers) {
-            self.host.ask_progress(peer);
+            self.host.direct(now, Directive::AskProgress(peer));
         }
         let is_reached = self.has_quorum();
         self.state.quorum.judge(now.mono_ns, is_reached)
@@ -56,7 +69,7 @@ impl<A: Application> Core<A> {
     pub(crate) fn alarms(&self) -> Vec<String> {
         let trouble = self.disk.as_ref().and_then(Disk::trouble);
         let full = trouble.map(|why| format!("NOSPACE: {why}"));
-        let raised = self.host.epochs().alarms.iter();
+        let raised = self.host.look().epochs().alarms.iter();
         let known = raised.filter(|(alarm, _)| {
             let is_own = *alarm == self.own_alarm(AlarmKind::NoSpace);
             !(is_own && full.is_some())
@@ -75,7 +88,7 @@ impl<A: Application> Core<A> {
         if self.has_quorum() {
             return None;
         }
-        let epoch = self.host.epoch();
+        let epoch = self.host.look().epoch();
         let members = epoch.members.iter().map(|member| member.id);
         let gone = members.filter(|id| !self.is_reachable(*id));
         let (lost, silent): (Vec<ReplicaId>, Vec<ReplicaId>) =
@@ -85,7 +98,7 @@ impl<A: Application> Core<A> {
             self.reachable_members(),
             epoch.n(),
             epoch.protocol,
-            self.host.quorum(),
+            self.host.look().quorum(),
         );
         if !silent.is_empty() {
             text += &format!("; start again: {}", list(&silent));

@@ -420,16 +420,16 @@ impl<A: Application> Replica<A> {
         };
         core.check_level()?;
         core.expect_payloads()?;
-        core.begin()?;
+        let first = core.begin()?;
         // Who waits for it may have been told to stop.
         let _ = begun.send(());
-        core.run(Inputs {
+        let inputs = Inputs {
             requests: self.requests,
             arrivals,
             stop: self.stop,
             handle: self.handle,
-        })
-        .await
+        };
+        core.run(inputs, first).await
     }
 }
 

@@ -30,7 +30,7 @@ impl<A: Application> Core<A> {
             return;
         }
         let about = self.links.about();
-        let (level, known) = (self.host.epochs().level, self.level);
+        let (level, known) = (self.host.look().epochs().level, self.level);
         let face = self.face().filter(|_| level > FIRST_LEVEL);
         let me = self.folder.meta().replica;
         if known > level || face.as_ref().is_some_and(|face| self.is_news(face)) {
@@ -50,7 +50,7 @@ impl<A: Application> Core<A> {
 
     /// A program that does not know the feature level of its group does not know what commands mean.
     pub(crate) fn check_level(&self) -> Result<(), ServerError> {
-        let (level, known) = (self.host.epochs().level, self.level);
+        let (level, known) = (self.host.look().epochs().level, self.level);
         match level > known {
             true => Err(ServerError::Level { level, known }),
             false => Ok(()),
@@ -69,24 +69,36 @@ impl<A: Application> Core<A> {
 
     /// Whether the group could know this of this replica, and does not.
     fn is_news(&self, face: &Face) -> bool {
-        let (me, state) = (self.folder.meta().replica, self.host.epochs());
-        let is_of_group = self.host.is_member() || state.addresses.contains_key(&me);
+        let (me, state) = (self.folder.meta().replica, self.host.look().epochs());
+        let is_of_group = self.host.look().is_member() || state.addresses.contains_key(&me);
         is_of_group && state.faces.get(&me) != Some(face)
     }
 
     /// Whether this is the first member of those that reach each other.
     pub(crate) fn is_first(&self) -> bool {
         let me = self.folder.meta().replica;
-        let members = self.host.epoch().members.iter().map(|member| member.id);
+        let members = self
+            .host
+            .look()
+            .epoch()
+            .members
+            .iter()
+            .map(|member| member.id);
         let mut before = members.filter(|id| *id < me);
-        self.host.is_member() && !before.any(|id| self.state.links_up.contains(&id))
+        self.host.look().is_member() && !before.any(|id| self.state.links_up.contains(&id))
     }
 
     /// Whether every member and everybody who may become one is there and knows a feature level.
     fn all_know(&self, level: u32, about: &BTreeMap<ReplicaId, PeerInfo>) -> bool {
         let me = self.folder.meta().replica;
-        let members = self.host.epoch().members.iter().map(|member| member.id);
-        let mut all = members.chain(self.host.epochs().addresses.keys().copied());
+        let members = self
+            .host
+            .look()
+            .epoch()
+            .members
+            .iter()
+            .map(|member| member.id);
+        let mut all = members.chain(self.host.look().epochs().addresses.keys().copied());
         all.all(|id| {
             let knows = about.get(&id).is_some_and(|about| about.level >= level);
             id == me || knows && self.state.links_up.contains(&id)

@@ -6,7 +6,7 @@ use crate::disk::{DiskError, LongRead, Step};
 use crate::error::ServerError;
 use bytes::Bytes;
 use quorate_core::{Application, Now};
-use quorate_host::{Coding, Fragments, LogRead, Write};
+use quorate_host::{Coding, Completed, Fragments, LogRead, Write};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 use std::{io, thread};
@@ -100,16 +100,19 @@ impl<J: Send + 'static, D: Send + 'static> Worker<J, D> {
 }
 
 impl<A: Application> Core<A> {
-    /// Gives others to do what the host wants done aside.
-    pub(crate) fn give_to_workers(&mut self) -> Result<(), ServerError> {
-        for coding in self.host.take_coding() {
+    /// Gives others to do what takes long.
+    pub(crate) fn give_to_workers(
+        &mut self,
+        coding: Vec<Coding>,
+        step: Option<Write>,
+    ) -> Result<(), ServerError> {
+        for coding in coding {
             self.workers.coder.give(coding);
         }
         let Some(disk) = &mut self.disk else {
             return Ok(());
         };
-        let held = self.workers.step_held.take();
-        if let Some(write) = held.or_else(|| self.host.take_bulk_step()) {
+        if let Some(write) = self.workers.step_held.take().or(step) {
             self.workers.step_began = Instant::now();
             match disk.step(&write) {
                 Ok(step) => self.workers.writer.give(step),
@@ -124,7 +127,13 @@ impl<A: Application> Core<A> {
     pub(crate) fn read(&mut self, now: Now, read: &LogRead) {
         let Some(disk) = &mut self.disk else {
             let why = "this replica keeps no log".to_owned();
-            return self.host.read_done(now, read.token, Err(why));
+            return self.host.completed(
+                now,
+                Completed::Read {
+                    token: read.token,
+                    bytes: Err(why),
+                },
+            );
         };
         match disk.long_read(read) {
             Some(long) => self.workers.reader.give(long),
@@ -141,7 +150,13 @@ impl<A: Application> Core<A> {
             Err(error) if error.may_succeed_later() => self.workers.reads_held.push(read),
             bytes => {
                 let bytes = bytes.map_err(|error| error.what());
-                self.host.read_done(now, read.token, bytes);
+                self.host.completed(
+                    now,
+                    Completed::Read {
+                        token: read.token,
+                        bytes,
+                    },
+                );
             }
         }
     }
@@ -156,13 +171,17 @@ impl<A: Application> Core<A> {
     /// Tells the host what was done.
     pub(crate) fn worker_done(&mut self, done: WorkerDone) -> Result<(), ServerError> {
         match done {
-            WorkerDone::Coded(fragments) => self.host.coding_done(fragments),
+            WorkerDone::Coded(fragments) => {
+                let now = self.clock.now();
+                self.host.completed(now, Completed::Coding(fragments));
+            }
             WorkerDone::Read(read, bytes) => self.has_read(self.clock.now(), read, bytes),
             WorkerDone::Stored(result) => {
                 result?;
                 let took = self.workers.step_began.elapsed();
                 self.metrics.long_writes.record(took);
-                self.host.bulk_stored(self.clock.now());
+                self.host
+                    .completed(self.clock.now(), Completed::FragmentStep);
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Some(host) = node.host.as_ref() else {
             return Ok(());
         };
-        for queue in host.queues() {
+        for queue in host.look().queues() {
             if queue.len > queue.max {
                 let what = format!("replica {}: {queue:?}", index + 1);
                 return Err(Violation::new("bound", what));

@@ -10,14 +10,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Some(host) = &self.nodes[index].host else {
             return;
         };
-        if host.epoch().number <= self.counted {
+        if host.look().epoch().number <= self.counted {
             return;
         }
-        let chain = &host.epochs().chain;
+        let chain = &host.look().epochs().chain;
         let epochs: Vec<&Epoch> = chain.epochs().collect();
         for pair in epochs.windows(2) {
             let [before, after] = pair else { continue };
-            if after.number > self.counted && host.applied() > after.first_slot {
+            if after.number > self.counted && host.look().applied() > after.first_slot {
                 self.counted = after.number;
                 for kind in kinds(before, after) {
                     *self.totals.changes.entry(kind).or_default() += 1;

@@ -4,7 +4,6 @@ use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::World;
 use quorate_core::{MICROS, Machine, PayloadId};
-use quorate_host::Host;
 use std::collections::BTreeSet;
 
 /// Payloads that a run waits for in vain, of which it says what there is.
@@ -29,12 +28,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Of every payload that is waited for or lacking somewhere, what each replica that is up has.
     fn describe_missing_payloads(&self) -> String {
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
-        let mut missing: BTreeSet<PayloadId> = hosts.flat_map(Host::lacking).collect();
+        let mut missing: BTreeSet<PayloadId> =
+            hosts.flat_map(|host| host.look().lacking()).collect();
         missing.extend(self.clients.payloads_wanted());
         let lines = missing.into_iter().take(PAYLOADS_SHOWN).map(|payload| {
             let holders = self.nodes.iter().enumerate().filter_map(|(index, node)| {
                 let host = node.host.as_ref()?;
-                let here = host.fragments().filter(|found| found.payload == payload);
+                let here = host
+                    .look()
+                    .fragments()
+                    .filter(|found| found.payload == payload);
                 let names = here.map(|found| format!("X{}#{}", found.code, found.index));
                 let names: Vec<String> = names.collect();
                 Some(format!("r{} [{}]", index + 1, names.join(" ")))
@@ -51,8 +54,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let role = match &node.host {
             None => "down",
             Some(_) if node.left_out => "cut off",
-            Some(host) if host.machine().is_none() => "not serving, for it lacks decided slots",
-            Some(host) if !host.is_serving() => "not serving, for it lost its promises",
+            Some(host) if host.look().machine().is_none() => {
+                "not serving, for it lacks decided slots"
+            }
+            Some(host) if !host.look().is_serving() => "not serving, for it lost its promises",
             Some(_) => "serving",
         };
         let mut parts = vec![role.to_string()];
@@ -82,11 +87,17 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             parts.push(format!("hears nothing from {}", deaf.join(", ")));
         }
         if let Some(host) = &node.host {
-            let (_, digest) = host.digest();
+            let (_, digest) = host.look().digest();
             let mono_ns = node.clock.now(now_ns).mono_ns;
-            parts.push(format!("digest {digest:016x}, {}", host.explain(mono_ns)));
-            parts.push(format!("{:?}", host.counters()));
-            parts.push(format!("leases and their keys {:?}", host.app().leases()));
+            parts.push(format!(
+                "digest {digest:016x}, {}",
+                host.look().explain(mono_ns)
+            ));
+            parts.push(format!("{:?}", host.look().counters()));
+            parts.push(format!(
+                "leases and their keys {:?}",
+                host.look().app().leases()
+            ));
             parts.push(format!("next countdown {:?}", node.countdowns.next()));
         }
         parts.join("; ")

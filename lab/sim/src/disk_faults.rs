@@ -62,18 +62,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         before: &Host<M, A>,
         after: &Host<M, A>,
     ) -> Result<bool, Violation> {
-        let mut lost: Vec<EntryId> = before.undecided_entries().collect();
-        lost.retain(|entry| !after.has_entry(*entry));
+        let mut lost: Vec<EntryId> = before.look().undecided_entries().collect();
+        lost.retain(|entry| !after.look().has_entry(*entry));
         for (other, node) in self.nodes.iter().enumerate() {
             if lost.is_empty() {
                 break;
             }
             match &node.host {
                 _ if other == index => {}
-                Some(host) => lost.retain(|entry| !host.has_entry(*entry)),
+                Some(host) => lost.retain(|entry| !host.look().has_entry(*entry)),
                 None if self.is_at_rest(other) => {
                     let inspection = self.inspect_disk(other, &node.disk)?;
-                    lost.retain(|entry| !inspection.host.has_entry(*entry));
+                    lost.retain(|entry| !inspection.host.look().has_entry(*entry));
                 }
                 None => {}
             }
@@ -104,8 +104,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let found: Vec<&Opened> = damaged.iter().map(|one| &one.after.found).collect();
             let mut entries = before
                 .iter()
-                .flat_map(|(inspection, _)| inspection.host.undecided_entries());
-            let is_left = |entry| damaged.iter().any(|one| one.after.host.has_entry(entry));
+                .flat_map(|(inspection, _)| inspection.host.look().undecided_entries());
+            let is_left = |entry| {
+                damaged
+                    .iter()
+                    .any(|one| one.after.host.look().has_entry(entry))
+            };
             let is_enough =
                 damaged.len() == n && are_enough_left(&found) && are_enough_left(&settled);
             if is_enough && entries.all(is_left) {

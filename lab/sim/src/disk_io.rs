@@ -8,7 +8,7 @@ use crate::world::{Event, World};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{MICROS, Machine};
-use quorate_host::{Flush, LogRead};
+use quorate_host::{Completed, Flush, LogRead};
 
 /// What a sync takes at most on a disk that is well.
 const SYNC_NS_MAX: u64 = 400 * MICROS;
@@ -42,7 +42,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !sync && waits_ns == 0 {
             let now = node.clock.now(now_ns);
             let host = node.host.as_mut().expect("it asked for this flush");
-            host.flushed(now, flush.through);
+            host.completed(now, Completed::Flush(flush.through));
             return;
         }
         node.in_flight = Some(flush);
@@ -79,13 +79,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.nodes[node].life == life {
             let bytes = self.nodes[node].disk.read_at(read);
             let bytes = self.misread(bytes);
-            self.arrive(
-                node,
-                Inbound::ReadDone {
-                    token: read.token,
-                    bytes,
-                },
-            );
+            let token = read.token;
+            let done = Completed::Read { token, bytes };
+            self.arrive(node, Inbound::Completed(done));
         }
     }
 

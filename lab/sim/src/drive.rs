@@ -1,5 +1,7 @@
 //! Drives one host as production does: inputs, a turn, then frames, answers, reads and a flush.
 
+mod perform;
+
 use crate::bounds::INBOX_MAX;
 use crate::leases::Leases;
 use crate::nemesis::ORDER;
@@ -9,11 +11,11 @@ use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use bytes::Bytes;
+use perform::Replica;
 use quorate_core::{MICROS, Machine, Peers, Slot};
-use quorate_host::{Answer, Frame, Request, SupportedVersions, Token, WireVersion};
-
-/// Rounds of taking outputs in one turn; more are an endless loop.
-const ROUNDS_MAX: usize = 1_000;
+use quorate_host::{
+    Answer, Completed, Frame, Request, SupportedVersions, Token, WireVersion, drive,
+};
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Puts an input into a replica's inbox, and has it take a turn soon.
@@ -83,59 +85,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.turn_soon(index);
             return Ok(());
         }
-        let now = node.clock.now(now_ns);
         self.rig_takes_in(index);
-        let node = &mut self.nodes[index];
-        let Some(host) = node.host.as_mut() else {
-            return Ok(());
-        };
-        let inbox = std::mem::take(&mut node.inbox);
-        self.trace
-            .event(now_ns, "turn", &[index as u64, inbox.len() as u64], || {
-                format!("r{} takes {}", index + 1, inbox.len())
-            });
-        for input in inbox {
-            match input {
-                Inbound::Frame { from, bytes } => host.frame(now, from, bytes),
-                Inbound::Request { token, request } => host.submit(now, token, *request),
-                Inbound::Link { peer, version } => host.link(now, peer, version),
-                Inbound::ReadDone { token, bytes } => host.read_done(now, token, bytes),
-                Inbound::Flushed => {
-                    node.started = true;
-                    node.wiped = false;
-                    let flush = node.in_flight.take().expect("a flush was in flight");
-                    host.flushed(now, flush.through);
-                }
-                Inbound::BulkStored => host.bulk_stored(now),
-                Inbound::Coded(fragments) => host.coding_done(fragments),
-                Inbound::SnapshotWritten { bytes } => host.snapshot_written(bytes),
-                Inbound::SnapshotStored { slot, result } => host.snapshot_stored(now, slot, result),
-                Inbound::SnapshotRead { token, bytes } => {
-                    host.snapshot_read_done(now, token, bytes);
-                }
-            }
-        }
+        self.take_inbox(index);
         self.order_due(index);
         self.look_after_waiting(index);
-        let node = &mut self.nodes[index];
-        let Some(host) = node.host.as_mut() else {
-            return Ok(());
+        let mut replica = Replica {
+            world: self,
+            index,
+            rounds: 0,
         };
-        host.turn(now);
-        if let Some(seat) = host.next_seat() {
-            let config =
-                (self.setup.configure)(&seat).expect("it was judged before it was ordered");
-            host.begin_epoch(now, seat, &config);
-            self.values.payload_min = host.payload_min();
-        }
-        node.lost &= !host.is_serving();
-        let more_to_tidy = host.tidy();
-        self.perform(index)?;
-        let counted = self.take_countdowns(index);
-        self.tolerate(counted)?;
+        let has_more = drive(&mut replica)?;
         let read = self.read_changes(index);
         self.tolerate(read)?;
-        if more_to_tidy {
+        if has_more {
             self.turn_soon(index);
         }
         self.check_old_copy(index)?;
@@ -147,69 +109,33 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(())
     }
 
-    /// Takes what the host wants done, until there is nothing more.
-    fn perform(&mut self, index: usize) -> Result<(), Violation> {
+    /// Gives a replica's host what has arrived.
+    fn take_inbox(&mut self, index: usize) {
         let now_ns = self.queue.now_ns();
-        for _ in 0..ROUNDS_MAX {
-            let node = &mut self.nodes[index];
-            let Some(host) = node.host.as_mut() else {
-                return Ok(());
-            };
-            let flush = host.take_flush(node.clock.now(now_ns));
-            // A replica that has not recorded its first start yet does not speak.
-            node.started |= flush.is_none() && node.in_flight.is_none();
-            let frames = if node.started {
-                host.take_frames()
-            } else {
-                Vec::new()
-            };
-            if let Some(release) = host.take_release() {
-                self.totals.released += node.disk.release(release);
-            }
-            let released = host.take_bulk_release();
-            if !released.is_empty() {
-                node.disk.bulk.release(&released);
-                self.totals.hit("bulk released");
-            }
-            let (step, coding) = (host.take_bulk_step(), host.take_coding());
-            let (answers, reads) = (host.take_answers(), host.take_reads());
-            let (writes, pieces) = (host.take_snapshot_writes(), host.take_snapshot_reads());
-            let events = host.take_events();
-            let busy = flush.is_some() || !frames.is_empty() || !reads.is_empty();
-            self.perform_snapshots(index, writes, pieces);
-            self.perform_long(index, step, coding);
-            if !busy && answers.is_empty() && events.is_empty() {
-                return Ok(());
-            }
-            let noted = self.note_events(index, events);
-            self.tolerate(noted)?;
-            frames.iter().for_each(|frame| self.send(index, frame));
-            for (token, answer) in answers {
-                let left = self.answer_leaves(index, token, answer);
-                self.tolerate(left)?;
-            }
-            for read in reads {
-                let delay = self.rng.u64(20 * MICROS..200 * MICROS);
-                let life = self.nodes[index].life;
-                self.queue.after(
-                    delay,
-                    Event::ReadDone {
-                        node: index,
-                        life,
-                        read,
-                    },
-                );
-            }
-            if let Some(flush) = flush {
-                self.flush(index, flush);
-                self.check_disk(index)?;
+        let node = &mut self.nodes[index];
+        let now = node.clock.now(now_ns);
+        let Some(host) = node.host.as_mut() else {
+            return;
+        };
+        let inbox = std::mem::take(&mut node.inbox);
+        self.trace
+            .event(now_ns, "turn", &[index as u64, inbox.len() as u64], || {
+                format!("r{} takes {}", index + 1, inbox.len())
+            });
+        for input in inbox {
+            match input {
+                Inbound::Frame { from, bytes } => host.frame(now, from, bytes),
+                Inbound::Request { token, request } => host.submit(now, token, *request),
+                Inbound::Link { peer, version } => host.link(now, peer, version),
+                Inbound::Flushed => {
+                    node.started = true;
+                    node.wiped = false;
+                    let flush = node.in_flight.take().expect("a flush was in flight");
+                    host.completed(now, Completed::Flush(flush.through));
+                }
+                Inbound::Completed(completed) => host.completed(now, completed),
             }
         }
-        let what = format!(
-            "replica {} has always more to do within one turn",
-            index + 1
-        );
-        Err(Violation::new("bound", what))
     }
 
     pub(crate) fn send(&mut self, from: usize, frame: &Frame) {
@@ -301,21 +227,21 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Compares what a replica has newly applied with all others.
     fn compare(&mut self, index: usize) -> Result<(), Violation> {
         let node = &mut self.nodes[index];
-        let Some(host) = node.host.as_ref().filter(|host| !host.is_silent()) else {
+        let Some(host) = node.host.as_ref().filter(|host| !host.look().is_silent()) else {
             return Ok(());
         };
-        let next = host.applied();
+        let next = host.look().applied();
         let disagreement = |why| Violation::new("agreement", why);
         if node.compared < next {
             for slot in (node.compared.0..next.0).map(Slot) {
-                if let Some(entry) = host.decided(slot) {
+                if let Some(entry) = host.look().decided(slot) {
                     self.agreement
                         .applied(index, slot, entry)
                         .map_err(disagreement)?;
                 }
             }
             node.compared = next;
-            let (slot, digest) = host.digest();
+            let (slot, digest) = host.look().digest();
             self.agreement
                 .digest(index, slot, digest)
                 .map_err(disagreement)?;
@@ -333,7 +259,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Some(host) = node.host.as_ref() else {
             return;
         };
-        let wakes = [host.next_wake(), node.countdowns.next()];
+        let wakes = [host.look().next_wake(), node.countdowns.next()];
         let Some(due) = wakes.into_iter().flatten().min() else {
             return;
         };

@@ -75,10 +75,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     self.measure(|meter, now_ns| meter.decided(slot, decision, now_ns));
                 }
                 HostEvent::Sealed { .. } => self.totals.hit("seal applied"),
-                HostEvent::Began { .. } => {
-                    self.nodes[index].was_member = true;
-                    self.totals.hit("epoch begun");
-                }
+                HostEvent::Began { .. } => self.epoch_begun(index),
                 HostEvent::Left => {
                     self.nodes[index].left = true;
                     self.totals.hit("member left");
@@ -96,6 +93,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             });
         }
         Ok(())
+    }
+
+    /// The machine of an epoch, whose protocol may want payloads, was started.
+    fn epoch_begun(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.was_member = true;
+        let host = node.host.as_ref();
+        self.values.payload_min = host.and_then(|host| host.look().payload_min());
+        self.totals.hit("epoch begun");
     }
 
     fn are_snapshots_suspect(&self) -> bool {

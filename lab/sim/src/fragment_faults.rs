@@ -31,7 +31,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let disk = self.nodes[index].disk.settled();
         let inspection = self.inspect_disk(index, &disk)?;
         let intact = &inspection.host;
-        let before: BTreeSet<Name> = whole_of(intact.fragments(), &disk).collect();
+        let before: BTreeSet<Name> = whole_of(intact.look().fragments(), &disk).collect();
         let elsewhere = self.whole_elsewhere(index)?;
         for _ in 0..TRIES {
             let mut disk = self.nodes[index].disk.clone();
@@ -42,12 +42,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             // With the fragments of a flush of which no mark tells, what that flush wrote to the log is
             // taken for never written: rot and a lost mark at once are two faults.
             if !intact
+                .look()
                 .undecided_entries()
-                .all(|entry| damaged.has_entry(entry))
+                .all(|entry| damaged.look().has_entry(entry))
             {
                 continue;
             }
-            let after: BTreeSet<Name> = whole_of(damaged.fragments(), &settled).collect();
+            let after: BTreeSet<Name> = whole_of(damaged.look().fragments(), &settled).collect();
             let mut lost = before.difference(&after);
             let spare = self.setup.failures_survived;
             if lost.all(|(payload, ..)| are_enough(*payload, &elsewhere, spare)) {
@@ -88,10 +89,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let undecided = self.undecided_anywhere()?;
         let running = self.nodes.iter().filter_map(|node| node.host.as_ref());
         let running: Vec<_> = running.collect();
-        let fragments = host.fragments().map(|found| found.payload);
+        let fragments = host.look().fragments().map(|found| found.payload);
         let payloads: Vec<PayloadId> = fragments
             .filter(|payload| {
-                let is_live = || running.iter().any(|host| host.app().is_live(*payload));
+                let is_live = || {
+                    running
+                        .iter()
+                        .any(|host| host.look().app().is_live(*payload))
+                };
                 undecided.contains(&payload.entry) || is_live()
             })
             .collect();
@@ -109,10 +114,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let mut undecided = BTreeSet::new();
         for (index, node) in self.nodes.iter().enumerate() {
             match &node.host {
-                Some(host) => undecided.extend(host.undecided_entries()),
+                Some(host) => undecided.extend(host.look().undecided_entries()),
                 None if self.is_at_rest(index) => {
                     let found = self.inspect_disk(index, &node.disk)?;
-                    undecided.extend(found.host.undecided_entries());
+                    undecided.extend(found.host.look().undecided_entries());
                 }
                 None => {}
             }
@@ -126,7 +131,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         for (other, node) in self.nodes.iter().enumerate() {
             match &node.host {
                 _ if other == index => {}
-                Some(host) => whole.extend(whole_of(host.fragments(), &node.disk.settled())),
+                Some(host) => whole.extend(whole_of(host.look().fragments(), &node.disk.settled())),
                 None if self.is_at_rest(other) => {
                     whole.extend(self.whole_on(other, &node.disk.settled())?);
                 }
@@ -139,7 +144,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// The fragments that a replica would find on this disk, and that are whole.
     fn whole_on(&self, index: usize, disk: &Disk) -> Result<BTreeSet<Name>, Violation> {
         let inspection = self.inspect_disk(index, disk)?;
-        Ok(whole_of(inspection.host.fragments(), disk).collect())
+        Ok(whole_of(inspection.host.look().fragments(), disk).collect())
     }
 }
 

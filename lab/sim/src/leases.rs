@@ -13,7 +13,7 @@ use crate::requests;
 use crate::subject::{Chore, Subject};
 use crate::world::{Event, World};
 use quorate_core::{Countdown, MILLIS, Machine, Principal, SECONDS};
-use quorate_host::{Answer, Request, Token};
+use quorate_host::{Answer, Directive, Request, Token};
 
 /// Tokens from here on are chores'.
 const CHORES: Token = 1 << 62;
@@ -303,13 +303,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// Countdowns begin and end with what a replica has newly applied.
-    pub(crate) fn take_countdowns(&mut self, index: usize) -> Result<(), Violation> {
+    pub(crate) fn set_countdowns(
+        &mut self,
+        index: usize,
+        countdowns: Vec<Countdown>,
+    ) -> Result<(), Violation> {
         let now_ns = self.queue.now_ns();
         let node = &mut self.nodes[index];
-        let Some(host) = node.host.as_mut() else {
-            return Ok(());
-        };
-        for countdown in host.take_countdowns() {
+        for countdown in countdowns {
             if let Countdown::Stop { id } = countdown {
                 let judged = self.leases.gone(id, now_ns, &mut self.totals);
                 judged.map_err(|why| Violation::new("lease", why))?;
@@ -331,7 +332,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let Some(body) = node.countdowns.take_due(now.mono_ns) else {
                 return;
             };
-            host.order_due(now, body);
+            host.direct(now, Directive::OrderDue(body));
         }
     }
 
@@ -342,7 +343,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Ok(false);
         }
         let hosts = self.nodes.iter().flat_map(|node| &node.host);
-        let left: Result<usize, String> = hosts.map(|host| host.app().leases()).sum();
+        let left: Result<usize, String> = hosts.map(|host| host.look().app().leases()).sum();
         let left = left.map_err(|why| Violation::new("application", why))?;
         Ok(left == 0)
     }

@@ -7,7 +7,7 @@ use crate::node::Inbound;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use quorate_core::{MICROS, Machine};
-use quorate_host::{Coding, Write};
+use quorate_host::{Coding, Completed, Write};
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica has given this to others to do.
@@ -50,7 +50,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let target = &mut self.nodes[node];
         let step = target.bulk_step.take().expect("a step was under way");
         target.disk.bulk.sync(&[step]);
-        self.arrive(node, Inbound::BulkStored);
+        self.arrive(node, Inbound::Completed(Completed::FragmentStep));
     }
 
     /// Fragments are made.
@@ -58,7 +58,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.nodes[node].life == life
             && let Some(coding) = self.nodes[node].coding.pop_front()
         {
-            self.arrive(node, Inbound::Coded(coding.perform()));
+            let made = Completed::Coding(coding.perform());
+            self.arrive(node, Inbound::Completed(made));
         }
     }
 }

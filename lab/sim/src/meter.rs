@@ -160,7 +160,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         }
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
-        let figures = hosts.filter_map(|host| host.machine().map(Introspect::figures));
+        let figures = hosts.filter_map(|host| host.look().machine().map(Introspect::figures));
         let mut sums = BTreeMap::new();
         for (name, value) in figures.flatten() {
             if name.ends_with("_total") {

@@ -5,7 +5,7 @@ use crate::nemesis::{FolderCopy, OldCopy};
 use bytes::Bytes;
 use quorate_core::{Application, Incarnation, Machine, Now, ReplicaId, Slot};
 use quorate_host::{
-    Coding, Countdowns, Flush, Fragments, Host, Request, SnapshotWrite, SupportedVersions, Token,
+    Coding, Completed, Countdowns, Flush, Host, Request, SnapshotWrite, SupportedVersions, Token,
     WireVersion, Write,
 };
 use std::collections::VecDeque;
@@ -93,24 +93,10 @@ pub(crate) enum Inbound<Q> {
         peer: ReplicaId,
         version: Option<WireVersion>,
     },
-    ReadDone {
-        token: u64,
-        bytes: Result<Bytes, String>,
-    },
+    /// The flush under way is performed.
     Flushed,
-    BulkStored,
-    Coded(Fragments),
-    SnapshotWritten {
-        bytes: u64,
-    },
-    SnapshotStored {
-        slot: Slot,
-        result: Result<(), String>,
-    },
-    SnapshotRead {
-        token: u64,
-        bytes: Result<Bytes, String>,
-    },
+    /// Anything else is done that the host wanted done.
+    Completed(Completed),
 }
 
 impl<M: Machine, A: Application> Node<M, A> {
@@ -118,8 +104,8 @@ impl<M: Machine, A: Application> Node<M, A> {
     /// failure.
     pub(crate) fn decided_app(&self) -> Option<&A> {
         let host = self.host.as_ref();
-        let host = host.filter(|host| !host.is_ahead() && !host.is_silent());
-        host.map(Host::app)
+        let host = host.filter(|host| !host.look().is_ahead() && !host.look().is_silent());
+        host.map(|host| host.look().app())
     }
 
     pub(crate) fn new(disk: Disk, clock: Clock, incarnation: Incarnation) -> Self {
@@ -189,7 +175,9 @@ impl<M: Machine, A: Application> Node<M, A> {
 
     /// The first slot not applied; 0 while down.
     pub(crate) fn applied(&self) -> Slot {
-        self.host.as_ref().map_or(Slot(0), Host::applied)
+        self.host
+            .as_ref()
+            .map_or(Slot(0), |host| host.look().applied())
     }
 }
 

@@ -210,12 +210,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let members = in_service.filter(|index| newest.has(self.member(*index)));
         let count = members.clone().count();
         let is_done = |host: &Host<M, A>| {
-            let can_settle = count >= host.members_to_settle();
-            !can_settle || host.is_settled() && !host.lacks_fragments()
+            let can_settle = count >= host.look().members_to_settle();
+            !can_settle || host.look().is_settled() && !host.look().lacks_fragments()
         };
         let state = |host: &Host<M, A>| {
             let unfinished = usize::from(has_changed && !is_done(host));
-            (host.digest(), host.waiting() + unfinished)
+            (host.look().digest(), host.look().waiting() + unfinished)
         };
         let states = members.map(|index| self.nodes[index].host.as_ref().map(state));
         let states: Vec<_> = states.collect();

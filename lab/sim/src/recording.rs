@@ -128,7 +128,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a replica says in a frame, a line each.
     pub(crate) fn describe_frame(&self, from: usize, frame: &Bytes) -> Vec<String> {
         let host = self.nodes[from].host.as_ref();
-        let protocol = host.map_or("", |host| &host.epoch().protocol);
+        let protocol = host.map_or("", |host| &host.look().epoch().protocol);
         let one = |input: &mut Decoder| M::message(protocol, input).map(|m| (self.setup.words)(&m));
         describe_frame(frame, one)
     }

@@ -10,7 +10,7 @@ use crate::world::{Event, World};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{MICROS, Machine, Slot};
-use quorate_host::{SnapshotId, SnapshotRead, SnapshotWrite};
+use quorate_host::{Completed, SnapshotId, SnapshotRead, SnapshotWrite};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -166,11 +166,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         let stored = target.disk.snapshots.perform(&write, fails);
         if let SnapshotWrite::Piece { bytes, .. } = &write {
-            let bytes = bytes.len() as u64;
-            self.arrive(node, Inbound::SnapshotWritten { bytes });
+            let written = Completed::SnapshotPiece(bytes.len() as u64);
+            self.arrive(node, Inbound::Completed(written));
         }
         if let Some((slot, result)) = stored {
-            self.arrive(node, Inbound::SnapshotStored { slot, result });
+            let stored = Completed::Snapshot { slot, result };
+            self.arrive(node, Inbound::Completed(stored));
         }
         self.next_snapshot_write(node);
     }
@@ -183,7 +184,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let bytes = bytes.ok_or_else(|| "there is no such snapshot".to_owned());
             let bytes = self.misread(bytes);
             let token = read.token;
-            self.arrive(node, Inbound::SnapshotRead { token, bytes });
+            let done = Completed::SnapshotRead { token, bytes };
+            self.arrive(node, Inbound::Completed(done));
         }
     }
 

@@ -84,8 +84,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             // It knows that it has none left, however old the copy is.
             node.old_copy = None;
         }
-        self.values.payload_min = host.payload_min();
-        node.lost |= start == Start::Resume && !host.is_serving();
+        self.values.payload_min = host.look().payload_min();
+        node.lost |= start == Start::Resume && !host.look().is_serving();
         node.compared = Slot(0);
         node.host = Some(host);
         let numbers = [index as u64, boot.0, opened.next.0, opened.records];

@@ -6,7 +6,7 @@ use crate::nemesis::ORDER;
 use crate::subject::Subject;
 use crate::world::World;
 use quorate_core::Machine;
-use quorate_host::Token;
+use quorate_host::{Directive, Token};
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Has a replica drop what nobody waits for any more, and hold back what cannot be decided.
@@ -16,8 +16,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let (now_ns, clients) = (self.queue.now_ns(), &self.clients);
         let node = &mut self.nodes[index];
         if let (Some(host), Some(holds_back)) = (&mut node.host, is_held) {
-            host.hold_back(holds_back);
-            host.withdraw(node.clock.now(now_ns), |token| is_wanted(clients, token));
+            let now = node.clock.now(now_ns);
+            host.direct(now, Directive::HoldBack(holds_back));
+            host.withdraw(now, |token| is_wanted(clients, token));
         }
     }
 
@@ -40,9 +41,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Some(host) = &self.nodes[index].host else {
             return false;
         };
-        let is_member = |peer: &usize| host.epoch().index_of(self.number(*peer)).is_some();
+        let is_member = |peer: &usize| host.look().epoch().index_of(self.number(*peer)).is_some();
         let members = (0..self.nodes.len()).filter(is_member);
-        members.filter(is_reached).count() <= host.epoch().n() - host.quorum()
+        members.filter(is_reached).count() <= host.look().epoch().n() - host.look().quorum()
     }
 }
 

@@ -88,7 +88,7 @@ fn a_deposed_leader_takes_back_what_it_executed_and_shows_it_to_nobody() {
         shut_out(&mut cluster);
         cluster.deliver();
         (0..3).for_each(|index| cluster.turn(index));
-        has_executed |= cluster.hosts[0].is_ahead();
+        has_executed |= cluster.hosts[0].look().is_ahead();
         assert_eq!(value(&mut cluster, 0), "first", "a stale read");
         for watcher in &mut watchers {
             watcher.look(&mut cluster);
@@ -107,7 +107,8 @@ fn a_deposed_leader_takes_back_what_it_executed_and_shows_it_to_nobody() {
     cluster.run_until(|cluster| lost.iter().all(|token| cluster.answer(*token).is_some()));
     // An answer may be ahead of what everybody has applied.
     cluster.run_until(|cluster| {
-        let has_all = |host: &Host<_, Store>| !host.is_ahead() && host.app().revision() == 5;
+        let has_all =
+            |host: &Host<_, Store>| !host.look().is_ahead() && host.look().app().revision() == 5;
         cluster.hosts.iter().all(has_all)
     });
     cluster.level();

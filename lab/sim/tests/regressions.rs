@@ -9,7 +9,7 @@ use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
 };
 use quorate_etcd_store::{KeyHash, Query, QueryAnswer as Found, Store, command};
-use quorate_host::{Answer, Host, Request, Start, Token};
+use quorate_host::{Answer, Completed, Host, Request, Start, Token};
 use quorate_protocols::{Protocol, Visitor, names, visit};
 use std::collections::BTreeMap;
 
@@ -108,14 +108,14 @@ fn leases_of_a_stuck_replica<P: Protocol>() {
     assert_eq!(ended as i64, LEASES);
     cluster.turn(2);
     cluster.stopped[2] = false;
-    cluster.run_until(|cluster| cluster.hosts.iter().all(|host| host.waiting() == 0));
+    cluster.run_until(|cluster| cluster.hosts.iter().all(|host| host.look().waiting() == 0));
     cluster.level();
     for host in &cluster.hosts {
-        let Found::Leases(_, ids) = host.app().query(&Query::Leases) else {
+        let Found::Leases(_, ids) = host.look().app().query(&Query::Leases) else {
             panic!("the leases can be read");
         };
         assert_eq!(ids.len() as i64, LEASES, "{}", P::NAME);
-        let Found::Range(keys) = host.app().query(&range("k", "l")) else {
+        let Found::Range(keys) = host.look().app().query(&range("k", "l")) else {
             panic!("the keys can be read");
         };
         assert_eq!(keys.count, LEASES, "{}", P::NAME);
@@ -123,9 +123,14 @@ fn leases_of_a_stuck_replica<P: Protocol>() {
     // Left alone, they do end.
     cluster.now_ns += 3 * SECONDS;
     assert_eq!(cluster.order_due(0) as i64, LEASES);
-    cluster.run_until(|cluster| cluster.hosts.iter().all(|host| host.waiting() == 0));
+    cluster.run_until(|cluster| cluster.hosts.iter().all(|host| host.look().waiting() == 0));
     cluster.level();
-    assert_eq!(cluster.hosts[2].app().status().keys, 0, "{}", P::NAME);
+    assert_eq!(
+        cluster.hosts[2].look().app().status().keys,
+        0,
+        "{}",
+        P::NAME
+    );
 }
 
 /// Turns, 1 ms apart, without a sync after which none is to come: more than an election takes.
@@ -134,6 +139,7 @@ const TURNS_QUIET: usize = 300;
 /// A replica of one, what it has written, and what of it a crash leaves.
 struct Single<P: Protocol> {
     host: Host<P::Machine, Store>,
+    answers: Vec<(Token, Answer<Found>)>,
     now_ns: u64,
     written: Disk,
     disk: Disk,
@@ -145,6 +151,7 @@ impl<P: Protocol> Single<P> {
         let written = disk.clone();
         Single {
             host,
+            answers: Vec::new(),
             now_ns: 1,
             written,
             disk,
@@ -159,7 +166,7 @@ impl<P: Protocol> Single<P> {
     fn answer(&mut self) -> (Answer<Found>, usize) {
         for syncs in 0.. {
             let wanted = self.sync_wanted();
-            if let Some((_, answer)) = self.host.take_answers().pop() {
+            if let Some((_, answer)) = self.answers.pop() {
                 return (answer, syncs);
             }
             self.sync(&wanted.expect("without an answer, something needs the disk"));
@@ -173,12 +180,15 @@ impl<P: Protocol> Single<P> {
             self.now_ns += MILLIS;
             let now = at(self.now_ns);
             self.host.turn(now);
-            while let Some(flush) = self.host.take_flush(now) {
+            loop {
+                let effects = self.host.take_effects(now);
+                self.answers.extend(effects.answers);
+                let Some(flush) = effects.flush else { break };
                 if flush.sync {
                     return Some(flush);
                 }
                 self.written.perform(&flush);
-                self.host.flushed(now, flush.through);
+                self.host.completed(now, Completed::Flush(flush.through));
             }
         }
         None
@@ -187,7 +197,8 @@ impl<P: Protocol> Single<P> {
     fn sync(&mut self, flush: &quorate_host::Flush) {
         self.written.perform(flush);
         self.disk = self.written.clone();
-        self.host.flushed(at(self.now_ns), flush.through);
+        self.host
+            .completed(at(self.now_ns), Completed::Flush(flush.through));
     }
 }
 
@@ -237,7 +248,7 @@ fn crash_at_every_flush<P: Protocol>() {
     let mut recovered = 0;
     for disk in disks {
         let mut again = Single::<P>::new(Start::Resume, disk);
-        while again.host.is_ahead()
+        while again.host.look().is_ahead()
             && let Some(flush) = again.sync_wanted()
         {
             again.sync(&flush);
@@ -274,6 +285,10 @@ fn change(n: i64) -> bytes::Bytes {
 fn decided_state<M: quorate_core::Machine>(
     host: &Host<M, Store>,
 ) -> Option<(Slot, (u64, KeyHash))> {
-    let hash = host.app().hash(0).expect("the present can be hashed");
-    (!host.is_ahead()).then(|| (host.applied(), (host.digest().1, hash)))
+    let hash = host
+        .look()
+        .app()
+        .hash(0)
+        .expect("the present can be hashed");
+    (!host.look().is_ahead()).then(|| (host.look().applied(), (host.look().digest().1, hash)))
 }

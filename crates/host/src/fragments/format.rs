@@ -1,7 +1,8 @@
 //! The bytes of bulk records and footers (`docs/reference/log-format.md` draws them).
 
 use super::Fragment;
-use crate::log::{ALIGN, Position, crc32c};
+use crate::log::{ALIGN, crc32c};
+use crate::position::Position;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_core::{Boot, EntryId, PayloadId, ReplicaId};
 use xxhash_rust::xxh3::xxh3_64;

@@ -5,9 +5,8 @@ use super::format::{
     Head, Origin, Part, TRAILER_BYTES, decode_footer, decode_trailer, encode_footer,
 };
 use crate::fuzz::fuzz;
-use crate::log::{
-    BULK_MAGIC, Identity, LogSource, Position, SEGMENT_HEADER_BYTES, SegmentHeader, crc32c,
-};
+use crate::log::{BULK_MAGIC, Identity, LogSource, SEGMENT_HEADER_BYTES, SegmentHeader, crc32c};
+use crate::position::Position;
 use bytes::{Bytes, BytesMut};
 use quorate_core::{Boot, ClusterId, EntryId, Incarnation, ReplicaId, Slot};
 use quorate_fuzz::Limits;

@@ -20,8 +20,8 @@
 //! free(payload)                      when the application says that it is dead
 //! tidy(&mut reads)                   once a turn: moves a little of what is still live
 //!
-//! LogWriter::take_flush(bulk)        takes what was appended into the log's next flush
-//! LogWriter::flushed(through, bulk)  that flush was performed
+//! take_flush(log)                    takes what was appended into the log's next flush
+//! flushed()                          that flush was performed
 //! take_release()                     -> segments to delete or recycle, in any order
 //! ```
 //!
@@ -56,7 +56,7 @@ mod writer;
 pub(crate) use store::FragmentStore;
 
 use crate::api::LogRead;
-use crate::log::Position;
+use crate::position::Position;
 use bytes::Bytes;
 use quorate_core::PayloadId;
 use xxhash_rust::xxh3::xxh3_64;

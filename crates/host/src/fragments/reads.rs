@@ -3,7 +3,7 @@
 use super::Fragment;
 use super::heap::Key;
 use crate::api::{LogRead, Store};
-use crate::log::Position;
+use crate::position::Position;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;

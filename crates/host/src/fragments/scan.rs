@@ -6,9 +6,10 @@ use super::format::{Head, Part, TRAILER_BYTES, decode_footer, decode_trailer};
 use super::heap::Heap;
 use super::writer::Unlisted;
 use crate::log::{
-    ALIGN, BULK_MAGIC, Identity, LogSource, Position, SEGMENT_HEADER_BYTES, SegmentHeader, refuse,
+    ALIGN, BULK_MAGIC, Identity, LogSource, SEGMENT_HEADER_BYTES, SegmentHeader, refuse,
 };
-use crate::opened::OpenError;
+use crate::open_error::OpenError;
+use crate::position::Position;
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 

@@ -6,9 +6,9 @@ use super::reads::{Asked, Failed, Purpose, Reads};
 use super::scan::{Found, scan};
 use super::writer::{BulkWriter, Piece};
 use super::{Fragment, FragmentsOpened, Lookup, ReadBack};
-use crate::api::{LogRead, Write};
-use crate::log::{Identity, LogSource};
-use crate::opened::OpenError;
+use crate::api::{Flush, LogRead, Write};
+use crate::log::{Beside, Identity, LogSource, LogWriter};
+use crate::open_error::OpenError;
 use bytes::Bytes;
 use quorate_core::{EntryId, PayloadId, Share};
 use std::collections::{BTreeMap, BTreeSet};
@@ -353,6 +353,19 @@ impl FragmentStore {
         let part = fragment.payload.part;
         let piece = Piece::new(part, fragment.payload_len, bytes, Some(fragment.checksum));
         self.put(Origin::of(fragment), vec![piece], true);
+    }
+
+    /// The next flush, of the log and of what was appended here, if it is time for one.
+    pub(crate) fn take_flush(&mut self, log: &mut LogWriter) -> Option<Flush> {
+        let flush = log.take_flush(&Beside {
+            unwritten_bytes: self.unwritten_bytes(),
+            is_awaited: self.is_awaited(),
+            has_waiting_head: self.has_waiting_head(),
+        });
+        flush.map(|flush| Flush {
+            bulk: self.take_writes(flush.sync),
+            ..flush
+        })
     }
 
     /// What is to be written with the log's next flush, synced or not.

@@ -6,8 +6,9 @@ mod moves;
 
 use super::{Fragment, FragmentStore, FragmentsOpened, Lookup, ReadBack};
 use crate::api::{LogRead, Write};
-use crate::log::{Identity, LogSource, Position};
-use crate::opened::OpenError;
+use crate::log::{Identity, LogSource};
+use crate::open_error::OpenError;
+use crate::position::Position;
 use bytes::Bytes;
 use quorate_core::{Boot, ClusterId, EntryId, Incarnation, PayloadId, ReplicaId, Share, Slot};
 use std::collections::BTreeMap;

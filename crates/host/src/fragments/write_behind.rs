@@ -6,7 +6,7 @@
 //! written: its segment has a file then, and the sync of the step covers the head as well.
 
 use crate::api::Write;
-use crate::log::Position;
+use crate::position::Position;
 use bytes::Bytes;
 use std::collections::VecDeque;
 

@@ -4,9 +4,10 @@ use super::format::{Head, Origin, Part, TRAILER_BYTES, encode_footer};
 use super::write_behind::{Body, WriteBehind};
 use crate::api::Write;
 use crate::log::{
-    BULK_MAGIC, Identity, Position, SEGMENT_HEADER_BYTES, SegmentHeader, Tail, Unsynced, Writes,
-    bytes_of, padded,
+    BULK_MAGIC, Identity, SEGMENT_HEADER_BYTES, SegmentHeader, Tail, Unsynced, Writes, bytes_of,
+    padded,
 };
+use crate::position::Position;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;

@@ -1,20 +1,23 @@
 //! What frames from peers and timers that are due lead to: each goes to the part of the host that it concerns.
 
 use super::Host;
+use crate::api::HostEvent;
 use crate::divergence::DigestOf;
 use crate::frame::{self, Body};
 use crate::payloads::lacks_attachment;
-use crate::timers::Timer;
 use bytes::Bytes;
 use quorate_core::{Application, Decoder, Input, Machine, Member, Now, Peers, ReplicaId, Slot};
 
 impl<M: Machine, A: Application> Host<M, A> {
-    pub(super) fn take_frame(
-        &mut self,
-        now: Now,
-        from: ReplicaId,
-        frame: Bytes,
-    ) -> Result<(), String> {
+    /// Takes a frame from a peer. What cannot be used is dropped and reported.
+    pub fn frame(&mut self, now: Now, from: ReplicaId, frame: Bytes) {
+        if let Err(why) = self.take_frame(now, from, frame) {
+            let events = &mut self.context.effects.events;
+            events.push(HostEvent::BadFrame { peer: from, why });
+        }
+    }
+
+    fn take_frame(&mut self, now: Now, from: ReplicaId, frame: Bytes) -> Result<(), String> {
         if from.is_gateway() {
             return self.take_from_gateway(now, from, frame);
         }
@@ -51,7 +54,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             Body::Attached { message, fragments } => {
                 let mut payloads = self.payloads.with(&mut self.context);
                 if let Some(message) = payloads.take_attached(from, message, fragments)? {
-                    self.step(now, Input::Message { from, message });
+                    self.hear(now, from, message);
                 }
             }
             body => self.take_body(now, from, header.applied, body)?,
@@ -182,9 +185,14 @@ impl<M: Machine, A: Application> Host<M, A> {
             if lacks_attachment(&message) {
                 return Err("a message came without what is attached to it".into());
             }
-            self.step(now, Input::Message { from, message });
+            self.hear(now, from, message);
         }
         Ok(())
+    }
+
+    /// Hands a message to the machine.
+    fn hear(&mut self, now: Now, from: ReplicaId, message: M::Message) {
+        self.step(now, Input::Message { from, message });
     }
 
     /// Who is behind may have missed all that was said of what it lacks: it asks when it is told how far others are.
@@ -209,60 +217,5 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let mut stall = self.stall.with(&mut self.context, &mut self.requests);
         stall.ask_for_mark(now);
-    }
-
-    pub(super) fn fire(&mut self, now: Now, timer: Timer<M::Timer>) {
-        match timer {
-            Timer::Machine(timer) if self.context.storage.is_stalled => {
-                self.stall.keep_timer(timer);
-            }
-            Timer::Machine(timer) => self.step(now, Input::Timer(timer)),
-            Timer::Epochs => self.pass(now, crate::epochs::Input::Timer),
-            timer => self.fire_own(now, timer),
-        }
-    }
-
-    /// A timer of a part of the host is due.
-    fn fire_own(&mut self, now: Now, timer: Timer<M::Timer>) {
-        match timer {
-            Timer::Mark => {
-                let mut stall = self.stall.with(&mut self.context, &mut self.requests);
-                stall.ask_for_mark_again(now);
-            }
-            Timer::Lag => self.transfer.catch_up(&mut self.context).look_for_lag(now),
-            Timer::FetchTimeout => self
-                .transfer
-                .catch_up(&mut self.context)
-                .fetch_timed_out(now),
-            Timer::WriteBehind => self.context.storage.write_all(),
-            Timer::ReadRepair => {
-                let mut read_repair = self.transfer.read_repair(&mut self.context);
-                read_repair.ask_next(now);
-            }
-            Timer::Claim => self.context.claim_again(),
-            Timer::Note => self.context.note_progress(now),
-            Timer::Ask => self.context.ask_again(now),
-            Timer::Digests => {
-                let mut divergence = self.transfer.divergence(&mut self.context);
-                divergence.ask_digests(now);
-            }
-            Timer::Pull => self.transfer.snapshots(&mut self.context).pull_further(now),
-            Timer::Forget => self
-                .transfer
-                .snapshots(&mut self.context)
-                .forget_snapshot(now),
-            Timer::Gather => self.payloads.with(&mut self.context).gather_further(now),
-            Timer::Settle => {
-                let order = self.payloads.with(&mut self.context).settle_further(now);
-                if let Some(order) = order {
-                    self.requests.with(&mut self.context).propose(now, &order);
-                }
-            }
-            Timer::Beat => {
-                self.context.post(Peers::All, &Body::Beat);
-                self.context.timers.next_beat(now);
-            }
-            Timer::Machine(_) | Timer::Epochs => debug_assert!(false, "they are not the host's"),
-        }
     }
 }

@@ -1,75 +1,93 @@
-//! Stepping the machine, and performing what it puts out.
+//! What the machine puts out is performed, decided slots are applied, and what follows for the world is handed out.
 
-use super::Host;
-use crate::api::HostEvent;
+use super::{Effects, Host};
+use crate::api::{Flush, HostEvent};
 use crate::decided::Located;
 use crate::flaw::Flaw;
+use crate::fragments::FragmentStore;
 use crate::frame::Body;
 use crate::gateway_results::GatewayResult;
+use crate::log::Beside;
+use crate::position::Position;
 use crate::repair::Woken;
+use crate::requests::NOBODY;
 use crate::stall::may_seal;
+use crate::storage::Storage;
 use crate::timers::Timer;
-use bytes::Bytes;
 use quorate_core::{
-    Application, Entry, EntryId, Input, Lsn, Machine, Now, Output, Past, Peers, ReplicaId,
-    RequestId, Slot,
+    Application, Entry, EntryId, Input, Lsn, Machine, Now, Output, Peers, ReplicaId, RequestId,
+    Slot,
 };
 
+/// How long what nothing waits for may stay in memory when no flush comes to take it along, in ns.
+const WRITE_BEHIND_NS: u64 = 20_000_000;
+
 impl<M: Machine, A: Application> Host<M, A> {
-    /// Gives the machine one input and performs what follows.
-    pub(super) fn step(&mut self, now: Now, input: Input<M>) {
-        self.step_machine(now, input);
-        self.run_to_fixpoint(now);
-    }
-
-    fn step_machine(&mut self, now: Now, input: Input<M>) {
-        if self.context.storage.is_stalled {
-            self.stall.keep(input);
-        } else {
-            self.engine.step(now, input);
+    /// Everything that is to be done now.
+    pub fn take_effects(&mut self, now: Now) -> Effects<A::Answer> {
+        let flush = self.take_flush(now);
+        Effects {
+            flush,
+            ..self.take_effects_but_flush()
         }
     }
 
-    /// Starts the machine, and tells it what it would have heard before.
-    pub(super) fn start_machine(&mut self, config: &M::Config, past: Past<M>, now: Now) {
-        self.engine.start(config, past, now);
-        let is_serving = self.engine.is_serving();
-        self.payloads.with(&mut self.context).retain(is_serving);
-        self.run_to_fixpoint(now);
+    /// Everything that is to be done now, for a driver that cannot write at the moment.
+    pub fn take_effects_but_flush(&mut self) -> Effects<A::Answer> {
+        let frames = self
+            .outbox
+            .take_frames(&mut self.context, &mut self.payloads);
+        let mut answers = Vec::new();
+        if !self.outbox.is_silent() {
+            std::mem::swap(&mut answers, &mut self.context.effects.answers);
+            answers.retain(|(token, _)| *token != NOBODY);
+        }
+        let fragments = self.context.storage.fragments.as_mut();
+        let (released_fragments, fragment_step) = match fragments {
+            Some(fragments) => (fragments.take_release(), fragments.take_step()),
+            None => (Vec::new(), None),
+        };
+        Effects {
+            frames,
+            answers,
+            reads: std::mem::take(&mut self.context.effects.reads),
+            events: std::mem::take(&mut self.context.effects.events),
+            // Nothing that starts or stops one is executed ahead of its decision.
+            countdowns: self.context.applier.app_mut().take_countdowns(),
+            flush: None,
+            fragment_step,
+            coding: self.payloads.take_coding(),
+            snapshot_writes: self.transfer.snapshots.take_writes(),
+            snapshot_reads: self.transfer.snapshots.take_reads(),
+            release: self.transfer.snapshots(&mut self.context).take_release(),
+            released_fragments,
+        }
     }
 
-    /// Performs the machine's outputs.
-    fn run_to_fixpoint(&mut self, now: Now) {
-        self.perform(now);
-        loop {
-            let persisted = self.engine.persisted();
-            let has_log = self.context.storage.log.is_some();
-            // Without a log, what is persisted is as durable as it will ever be.
-            if !has_log && self.outbox.persisted_without_log(persisted) {
-                self.step_machine(now, Input::Durable(persisted));
-            } else if let Some((slot, entry, results)) = self.execute_ahead() {
-                let applied = Input::Applied {
-                    slot,
-                    entry,
-                    results,
-                };
-                self.step_machine(now, applied);
-            } else {
-                return;
+    /// What is to be written now; `None` while a flush is under way or there is nothing, or only
+    /// what may wait.
+    fn take_flush(&mut self, now: Now) -> Option<Flush> {
+        let Storage { log, fragments, .. } = &mut self.context.storage;
+        let log = log.as_mut()?;
+        let flush = match fragments {
+            Some(fragments) => fragments.take_flush(log),
+            None => log.take_flush(&Beside::default()),
+        };
+        let Some(flush) = flush else {
+            let unwritten = fragments.as_ref().map_or(0, FragmentStore::unwritten_bytes);
+            let timers = &mut self.context.timers;
+            if (log.has_unwritten() || unwritten > 0) && !timers.is_armed(Timer::WriteBehind) {
+                timers.arm(Timer::WriteBehind, now.mono_ns + WRITE_BEHIND_NS);
             }
-            self.perform(now);
-        }
+            return None;
+        };
+        self.outbox.flush_taken(flush.sync, now.mono_ns);
+        self.payloads.settling_flushes(flush.sync);
+        Some(flush)
     }
 
-    /// Executes the next entry ahead of its decision, if that can be; says what it came to, the first
-    /// time.
-    fn execute_ahead(&mut self) -> Option<(Slot, EntryId, Vec<Bytes>)> {
-        let is_stalled = self.context.storage.is_stalled;
-        self.engine.machine().filter(|_| !is_stalled)?;
-        self.context.applier.execute_ahead()
-    }
-
-    fn perform(&mut self, now: Now) {
+    /// Performs what the machine has put out.
+    pub(super) fn perform(&mut self, now: Now) {
         let mut outputs = self.engine.take_outputs();
         for output in outputs.drain(..) {
             self.perform_one(now, output);
@@ -285,5 +303,39 @@ impl<M: Machine, A: Application> Host<M, A> {
         self.transfer
             .catch_up(&mut self.context)
             .fetch_if_behind(now, None);
+    }
+
+    /// The snapshot of this slot is durable under its name; or writing it failed, at whatever
+    /// place. After a failure the driver ignores writes up to the next [`SnapshotWrite::Begin`].
+    pub(super) fn snapshot_stored(&mut self, now: Now, slot: Slot, result: Result<(), String>) {
+        if result.is_ok() && self.transfer.snapshots.is_pulled(slot) {
+            return self.install_pulled(now);
+        }
+        let mut snapshots = self.transfer.snapshots(&mut self.context);
+        match result {
+            Err(why) => snapshots.not_stored(now, slot, why),
+            Ok(()) => {
+                if let Some(first) = snapshots.own_stored(now, slot) {
+                    self.release_log(first);
+                }
+            }
+        }
+    }
+
+    /// Has the log begin at this segment, for what was before is covered by snapshots: what is still needed of that is
+    /// appended again.
+    fn release_log(&mut self, first: u64) {
+        let end = Position {
+            segment: first,
+            offset: 0,
+        };
+        if let Some(log) = &mut self.context.storage.log {
+            self.transition.carry_on(log, end);
+        }
+        self.context.carry_on_note(end);
+        self.payloads.with(&mut self.context).carry_on(end);
+        self.transfer
+            .snapshots(&mut self.context)
+            .release_log(first);
     }
 }

@@ -3,17 +3,19 @@
 //! Where a seal is applied the machine ends, at once: whatever it decides behind the seal is void, and
 //! what it promised stays in the log until the state through the seal is durable, so that a crash
 //! before that brings it back. What it did not answer is asked again in the next epoch, under the same
-//! ids. The driver makes the configuration for the next seat ([`Host::next_seat`]) and starts the machine
-//! ([`Host::begin_epoch`]).
+//! ids. The driver makes the configuration for the next seat ([`Look::next_seat`](crate::Look::next_seat)) and
+//! starts the machine ([`Host::begin_epoch`]).
 
 use super::Host;
 use crate::api::HostEvent;
 use crate::apply::Applier;
 use crate::context::Context;
+use crate::epochs::precheck;
 use crate::epochs::{Input, Note, Output, Record, Standing, Succession};
 use crate::flaw::Flaw;
 use crate::frame::Body;
-use crate::log::{Kind, LogWriter, Position};
+use crate::log::{Kind, LogWriter};
+use crate::position::Position;
 use crate::retained_records::RetainedRecords;
 use crate::timers::Timer;
 use quorate_core::{
@@ -60,8 +62,49 @@ impl EpochTransition {
         self.succession.as_ref()
     }
 
+    /// The newest epoch's seat, while its machine waits to be started.
+    pub(super) fn next_seat<M: Machine, A: Application>(
+        &self,
+        context: &Context<M, A>,
+    ) -> Option<Seat> {
+        let epoch = context.epoch();
+        let number = epoch.number;
+        let is_due = self.is_due && !context.rollback.is_waiting();
+        // One that begins again in an epoch, after promises were lost, has another boot there.
+        let losses = context.rollback.noted().losses;
+        let seed = self.boot.0.wrapping_add(losses);
+        is_due.then(|| Seat {
+            boot: Boot(xxh3_64_with_seed(&number.to_le_bytes(), seed)),
+            epoch: epoch.clone(),
+            ..context.seat.clone()
+        })
+    }
+
+    /// Offers to become a member, to one member after the other, once nearly everything is here: no more than `behind`
+    /// slots are missing. The driver repeats it now and then; whoever is a member, or has left, says nothing.
+    pub(super) fn volunteer<M: Machine, A: Application>(
+        &mut self,
+        context: &mut Context<M, A>,
+        behind: u64,
+    ) {
+        let has_left = self.succession().is_none_or(Succession::has_left);
+        let lag_max = precheck::Limits::default().lag_slots_max;
+        if context.is_member() || has_left || behind > lag_max {
+            return;
+        }
+        let epoch = context.epoch().number;
+        let members = context.epoch().members.iter().map(|member| member.id);
+        let members = members.filter(|id| context.peer_versions.is_up(*id));
+        let members: Vec<ReplicaId> = members.collect();
+        if let Some(to) = self.asks_next(&members) {
+            let incarnation = context.membership.me.incarnation;
+            let note = Note::Ready { epoch };
+            context.post(Peers::One(to), &Body::Note { incarnation, note });
+        }
+    }
+
     /// The member to ask next, of these, ascending.
-    pub(crate) fn asks_next(&mut self, members: &[ReplicaId]) -> Option<ReplicaId> {
+    fn asks_next(&mut self, members: &[ReplicaId]) -> Option<ReplicaId> {
         let mut later = members.iter().filter(|id| Some(**id) > self.asked);
         self.asked = later.next().or(members.first()).copied();
         self.asked
@@ -73,7 +116,7 @@ impl EpochTransition {
     }
 
     /// The last own record goes on in the log, of which everything before `end` is released.
-    fn carry_on(&mut self, log: &mut LogWriter, end: Position) {
+    pub(super) fn carry_on(&mut self, log: &mut LogWriter, end: Position) {
         if let Some((_, record)) = self.last.take_if(|(at, _)| *at < end) {
             self.last = Some((append(log, record), record));
         }
@@ -81,25 +124,6 @@ impl EpochTransition {
 }
 
 impl<M: Machine, A: Application> Host<M, A> {
-    /// The newest epoch's seat, while its machine waits to be started ([`Host::begin_epoch`]).
-    #[must_use]
-    pub fn next_seat(&self) -> Option<Seat> {
-        let epoch = self.context.applier.newest();
-        let number = epoch.number;
-        let is_due = self.transition.is_due && !self.context.rollback.is_waiting();
-        // One that begins again in an epoch, after promises were lost, has another boot there.
-        let seed = self
-            .transition
-            .boot
-            .0
-            .wrapping_add(self.context.rollback.noted().losses);
-        is_due.then(|| Seat {
-            boot: Boot(xxh3_64_with_seed(&number.to_le_bytes(), seed)),
-            epoch: epoch.clone(),
-            ..self.context.seat.clone()
-        })
-    }
-
     /// Starts the machine of the newest epoch, in the seat that was asked for.
     pub fn begin_epoch(&mut self, now: Now, seat: Seat, config: &M::Config) {
         if !self.transition.is_due || seat.epoch != *self.context.applier.newest() {
@@ -369,23 +393,6 @@ impl<M: Machine, A: Application> Host<M, A> {
         };
         self.transition.last = Some((append(log, record), record));
         self.transition.writing.push_back((log.tail(), record));
-    }
-
-    /// Has the log begin at this segment, for what was before is covered by snapshots: what is still needed of that is
-    /// appended again.
-    pub(super) fn release_log(&mut self, first: u64) {
-        let end = Position {
-            segment: first,
-            offset: 0,
-        };
-        if let Some(log) = &mut self.context.storage.log {
-            self.transition.carry_on(log, end);
-        }
-        self.context.carry_on_note(end);
-        self.payloads.with(&mut self.context).carry_on(end);
-        self.transfer
-            .snapshots(&mut self.context)
-            .release_log(first);
     }
 
     /// Finds out whom to talk to.

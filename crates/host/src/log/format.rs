@@ -1,6 +1,6 @@
 //! The bytes of segments and records (`docs/reference/log-format.md` draws them).
 
-use super::Position;
+use crate::position::Position;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crc_fast::{CrcAlgorithm, Digest};
 use quorate_core::{ClusterId, Encoder, Incarnation, ReplicaId};

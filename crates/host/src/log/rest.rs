@@ -6,7 +6,7 @@ use super::format::{
 };
 use super::scan::{Segment, load, record_at};
 use super::{LogSource, Position};
-use crate::opened::OpenError;
+use crate::open_error::OpenError;
 use bytes::Bytes;
 use std::collections::{BTreeMap, btree_map};
 

@@ -9,7 +9,7 @@ use super::format::{
 use super::rest::{self, Rest, Seen};
 use super::writer::Tail;
 use super::{LogSource, Position};
-use crate::opened::OpenError;
+use crate::open_error::OpenError;
 use bytes::Bytes;
 use std::ops::{Range, RangeInclusive};
 

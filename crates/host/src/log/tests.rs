@@ -5,7 +5,8 @@ mod damage;
 use super::format::{Identity, Kind, SEGMENT_HEADER_BYTES};
 use super::{Gap, LogSource, LogWriter, Piece, Position, encode_release, scan};
 use crate::api::Flush;
-use crate::opened::OpenError;
+use crate::log::Beside;
+use crate::open_error::OpenError;
 use bytes::Bytes;
 use quorate_core::{ClusterId, Encoder, Incarnation, ReplicaId, Slot};
 use std::collections::BTreeMap;
@@ -78,9 +79,9 @@ fn body(number: u64, len: usize) -> Encoder {
 fn flush(log: &mut LogWriter, disk: &mut Disk) {
     while log.has_unwritten() {
         log.want_write();
-        let flush = log.take_flush(None).unwrap();
+        let flush = log.take_flush(&Beside::default()).unwrap();
         disk.perform(&flush);
-        log.flushed(flush.through, None);
+        log.flushed(flush.through);
     }
 }
 
@@ -151,7 +152,7 @@ fn an_unsynced_rest_torn_at_any_byte_is_cut_and_writing_goes_on() {
     for number in [5, 6] {
         log.append(Kind::Machine, body(number, 100), true);
     }
-    let flush_of_rest = log.take_flush(None).unwrap();
+    let flush_of_rest = log.take_flush(&Beside::default()).unwrap();
     let bytes = flush_of_rest.writes[0].chunks.concat();
     let at = flush_of_rest.writes[0].offset as usize;
     for kept in 0..bytes.len() {
@@ -183,7 +184,7 @@ fn a_release_counts_only_if_the_log_reaches_it() {
     let torn = log.tail();
     log.append(Kind::Machine, body(900, 100), true);
     log.append(Kind::Release, encode_release(4), true);
-    disk.perform(&log.take_flush(None).unwrap());
+    disk.perform(&log.take_flush(&Beside::default()).unwrap());
     disk.written.get_mut(&torn.segment).unwrap()[torn.offset as usize + 20] ^= 1;
     disk.written.remove(&2);
     for without_header in [false, true] {
@@ -242,10 +243,10 @@ fn unsynced_bytes_of_a_full_segment_are_covered_by_the_next_sync() {
         flush(&mut log, &mut disk);
     }
     log.append(Kind::Machine, body(7, 400), true);
-    let last = log.take_flush(None).unwrap();
+    let last = log.take_flush(&Beside::default()).unwrap();
     assert!(last.sync && last.writes.iter().any(|write| write.segment == 1));
     disk.perform(&last);
-    log.flushed(last.through, None);
+    log.flushed(last.through);
     disk.lose_unsynced();
     assert_eq!(read(&mut disk).unwrap().0, (0..8).collect::<Vec<_>>());
 }
@@ -256,7 +257,7 @@ fn a_boot_that_left_only_stray_records_behind_a_cut_is_not_repeated() {
     let mut log = resume(&mut disk);
     log.append(Kind::Boot, body(0, 0), true);
     log.append(Kind::Machine, body(99, 100), true);
-    let torn = log.take_flush(None).unwrap();
+    let torn = log.take_flush(&Beside::default()).unwrap();
     disk.perform(&torn);
     // The boot record is lost, what came behind it in the same flush is not.
     let at = torn.writes[0].offset as usize;
@@ -264,7 +265,7 @@ fn a_boot_that_left_only_stray_records_behind_a_cut_is_not_repeated() {
     let mut log = resume(&mut disk);
     log.append(Kind::Boot, body(0, 0), true);
     // Read before a mark is written over what was cut.
-    disk.perform(&log.take_flush(None).unwrap());
+    disk.perform(&log.take_flush(&Beside::default()).unwrap());
     assert_eq!(
         read(&mut disk).unwrap().0,
         [0, 1, 2],
@@ -276,7 +277,7 @@ fn a_boot_that_left_only_stray_records_behind_a_cut_is_not_repeated() {
 fn what_a_killed_process_left_unsynced_is_covered_by_the_first_sync_of_the_next() {
     let (mut log, mut disk) = written(7, 400);
     while log.append(Kind::Machine, body(7, 400), true).0.segment == 1 {}
-    let last = log.take_flush(None).unwrap();
+    let last = log.take_flush(&Beside::default()).unwrap();
     disk.perform(&Flush {
         sync: false,
         ..last
@@ -298,7 +299,7 @@ fn what_a_killed_process_left_unsynced_is_covered_by_the_first_sync_of_the_next(
 fn what_pads_a_torn_record_is_blank_before_a_mark_is_behind_it() {
     let (mut log, mut disk) = written(3, 100);
     log.append(Kind::Machine, body(3, 101), true);
-    let taken = log.take_flush(None).unwrap();
+    let taken = log.take_flush(&Beside::default()).unwrap();
     disk.perform(&taken);
     disk.written.get_mut(&1).unwrap()[taken.through.offset as usize - 1] = 0xff;
     let (numbers, scanned) = read(&mut disk).unwrap();
@@ -330,10 +331,10 @@ fn crashes_at_random_never_lose_a_synced_record_or_revive_a_cut_one() {
                 pending.push(number);
                 number += 1;
             }
-            let taken = log.take_flush(None).unwrap();
+            let taken = log.take_flush(&Beside::default()).unwrap();
             if dice.u8(..8) > 0 {
                 disk.perform(&taken);
-                log.flushed(taken.through, None);
+                log.flushed(taken.through);
                 durable.append(&mut pending);
                 continue;
             }

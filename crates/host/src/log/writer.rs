@@ -1,6 +1,5 @@
 //! Turns records into writes, and flushes into marks.
 
-use super::Position;
 use super::format::{
     Census, Identity, Kind, LOG_MAGIC, MARK_BYTES, RECORD_HEADER_BYTES, RecordHeader,
     SEGMENT_HEADER_BYTES, SegmentHeader, encode_mark, padded,
@@ -8,7 +7,7 @@ use super::format::{
 use super::scan::{Blank, Scanned};
 use super::writes::{Unsynced, Writes, bytes_of};
 use crate::api::Flush;
-use crate::fragments::FragmentStore;
+use crate::position::Position;
 use bytes::{BufMut, Bytes};
 use quorate_core::Encoder;
 
@@ -33,6 +32,17 @@ struct InFlight {
     sync: bool,
     /// Where the last promise ends that it holds.
     promised: Position,
+}
+
+/// What the store of fragments, beside the log, has for the next flush.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside {
+    /// Bytes that no flush has taken.
+    pub(crate) unwritten_bytes: usize,
+    /// Whether a record of the log names fragments whose bytes are not on the disk: no flush is synced meanwhile.
+    pub(crate) is_awaited: bool,
+    /// Whether long fragments cannot go on before the next flush.
+    pub(crate) has_waiting_head: bool,
 }
 
 /// The writing end of the log. Appends collect until the driver takes them as one flush.
@@ -200,15 +210,14 @@ impl LogWriter {
     /// What nothing waits for goes with the next flush that is synced anyway: a write of its own
     /// would cost as much as the small synced one before it.
     ///
-    /// What the bulk store has goes along: the records of the log that name fragments become durable
-    /// with them. While one of them names fragments whose bytes are behind, no flush is synced.
-    pub(crate) fn take_flush(&mut self, bulk: Option<&mut FragmentStore>) -> Option<Flush> {
-        let look = |of: &dyn Fn(&FragmentStore) -> bool| bulk.as_deref().is_some_and(of);
-        let unwritten = bulk.as_ref().map_or(0, |bulk| bulk.unwritten_bytes());
-        let sync = self.sync_wanted && !look(&FragmentStore::is_awaited);
+    /// What the store of fragments has goes along: the records of the log that name fragments become durable
+    /// with them. Whoever calls this adds the writes of that store.
+    pub(crate) fn take_flush(&mut self, beside: &Beside) -> Option<Flush> {
+        let unwritten = beside.unwritten_bytes;
+        let sync = self.sync_wanted && !beside.is_awaited;
         let is_due = sync
             || self.write_wanted
-            || look(&FragmentStore::has_waiting_head)
+            || beside.has_waiting_head
             || self.unwritten_bytes.max(unwritten) >= UNWRITTEN_BYTES_MAX;
         if self.in_flight.is_some() || !is_due {
             return None;
@@ -220,7 +229,6 @@ impl LogWriter {
         self.unwritten_bytes = 0;
         self.sync_wanted &= !sync;
         let mut writes = self.writes.take();
-        let bulk = bulk.map_or_else(Vec::new, |bulk| bulk.take_writes(sync));
         self.syncs_total += u64::from(sync);
         self.unsynced.cover(&mut writes, sync);
         let through = self.tail.at;
@@ -232,7 +240,7 @@ impl LogWriter {
         self.bytes_total += bytes_of(&writes);
         Some(Flush {
             writes,
-            bulk,
+            bulk: Vec::new(),
             sync,
             through,
         })
@@ -253,12 +261,8 @@ impl LogWriter {
         self.write_wanted = true;
     }
 
-    /// The driver performed the flush that ends at `through`, with what the bulk store gave for it. A
-    /// synced one gets its mark.
-    pub(crate) fn flushed(&mut self, through: Position, bulk: Option<&mut FragmentStore>) {
-        if let Some(bulk) = bulk {
-            bulk.flushed();
-        }
+    /// The driver performed the flush that ends at `through`. A synced one gets its mark.
+    pub(crate) fn flushed(&mut self, through: Position) {
         let flush = self.in_flight.take().expect("a flush was taken");
         assert_eq!(
             flush.through, through,

@@ -1,9 +1,9 @@
 //! Writes under construction, and what the next sync has to cover: of the log, and of the bulk store
 //! beside it.
 
-use super::Position;
 use super::writer::Tail;
 use crate::api::Write;
+use crate::position::Position;
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 

@@ -5,7 +5,8 @@ use super::{PayloadHandler, Payloads};
 use crate::api::{Answer, PayloadGone};
 use crate::decided::Located;
 use crate::flaw::Flaw;
-use crate::log::{Kind, Position};
+use crate::log::Kind;
+use crate::position::Position;
 use quorate_core::{
     Application, Carry, Encoder, Entry, EntryId, Machine, Now, PayloadId, Record, Share, Written,
 };

@@ -1,8 +1,8 @@
 //! What a driver does for snapshots, and what it is told.
 //!
 //! Files are named by the slot they stand for. The driver performs [`SnapshotWrite`]s in order, on
-//! another thread if it has one, and reports back: [`crate::Host::snapshot_written`] for the bytes
-//! of each piece, [`crate::Host::snapshot_stored`] for the whole file.
+//! another thread if it has one, and reports back: [`crate::Completed::SnapshotPiece`] for the bytes
+//! of each piece, [`crate::Completed::Snapshot`] for the whole file.
 
 use bytes::Bytes;
 use quorate_core::Slot;
@@ -16,7 +16,7 @@ pub enum SnapshotWrite {
         /// Which snapshot.
         slot: Slot,
     },
-    /// The next bytes, without gaps. Report them with [`crate::Host::snapshot_written`], failed or
+    /// The next bytes, without gaps. Report them with [`crate::Completed::SnapshotPiece`], failed or
     /// not: only so many may be under way.
     Piece {
         /// Where in the file.
@@ -25,7 +25,7 @@ pub enum SnapshotWrite {
         bytes: Bytes,
     },
     /// That was all: sync the file, give it its name, sync the folder, and report
-    /// [`crate::Host::snapshot_stored`].
+    /// [`crate::Completed::Snapshot`].
     End {
         /// Which snapshot.
         slot: Slot,
@@ -42,7 +42,7 @@ pub enum SnapshotWrite {
 /// A read of a stored snapshot for a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SnapshotRead {
-    /// Hand this back to [`crate::Host::snapshot_read_done`].
+    /// Hand this back in [`crate::Completed::SnapshotRead`].
     pub token: u64,
     /// Which snapshot.
     pub slot: Slot,
@@ -61,17 +61,6 @@ pub struct Release {
     pub segments_before: u64,
     /// Snapshots of lower slots may be deleted.
     pub snapshots_before: Slot,
-}
-
-/// A snapshot that is durable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SnapshotId {
-    /// It holds the state before this slot.
-    pub slot: Slot,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// Over all of it; equal on replicas that took one at this slot.
-    pub digest: u64,
 }
 
 /// Bytes of pieces that may be under way to the disk at once.

@@ -3,10 +3,10 @@
 use super::format::{Framer, Header, Kind};
 use super::load::HostState;
 use super::serve::InMemory;
-use super::{Kept, SnapshotHandler, SnapshotId, SnapshotWrite};
-use crate::api::Limits;
+use super::{Kept, SnapshotHandler, SnapshotWrite};
+use crate::api::{Limits, SnapshotId};
 use crate::flaw::Flaw;
-use crate::log::Position;
+use crate::position::Position;
 use bytes::Bytes;
 use quorate_core::{Application, Machine, Slot, Wire};
 use std::collections::VecDeque;

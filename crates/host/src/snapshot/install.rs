@@ -1,7 +1,7 @@
 //! Putting a fetched snapshot in the place of the own state.
 
-use super::{Kept, SnapshotHandler, SnapshotId};
-use crate::api::HostEvent;
+use super::{Kept, SnapshotHandler};
+use crate::api::{HostEvent, SnapshotId};
 use quorate_core::{Application, Machine};
 
 impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {

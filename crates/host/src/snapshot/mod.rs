@@ -17,18 +17,18 @@ mod release;
 mod serve;
 mod whole;
 
-pub use api::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotId, SnapshotRead, SnapshotWrite};
+pub use api::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotRead, SnapshotWrite};
 pub(crate) use load::{Loaded, Stored, list, load, verify};
 pub(crate) use whole::write_whole;
 
-use crate::api::HostEvent;
+use crate::api::{HostEvent, SnapshotId};
 use crate::catch_up::CatchUp;
 use crate::context::Context;
 use crate::divergence::{DigestOf, Divergence};
 use crate::epochs::State;
 use crate::flaw::Flaw;
 use crate::frame::Body;
-use crate::log::Position;
+use crate::position::Position;
 use crate::repair::Repair;
 use bytes::Bytes;
 use cut::Cutting;

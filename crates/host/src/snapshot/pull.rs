@@ -7,8 +7,8 @@
 
 use super::format::Header;
 use super::load::{Loaded, Loading};
-use super::{SnapshotHandler, SnapshotId, SnapshotWrite, Snapshots};
-use crate::api::HostEvent;
+use super::{SnapshotHandler, SnapshotWrite, Snapshots};
+use crate::api::{HostEvent, SnapshotId};
 use crate::frame::Body;
 use crate::timers::Timer;
 use bytes::Bytes;

@@ -1,6 +1,7 @@
 //! Giving a snapshot to a peer, a chunk at a time, as it asks.
 
-use super::{SnapshotHandler, SnapshotId, SnapshotRead};
+use super::{SnapshotHandler, SnapshotRead};
+use crate::api::SnapshotId;
 use crate::frame::Body;
 use crate::timers::Timer;
 use bytes::{Bytes, BytesMut};

@@ -1,11 +1,12 @@
 //! Damage to a replica's own disk: noticed wherever it is, and made good with what a peer has.
 
 use super::disk::Disk;
+use super::driven::Driven;
 use super::sequencer::{Journal, Sequencer, config};
 use super::snapshots::{come_up, leader};
 use super::{Node, at};
 use quorate_core::{ReplicaId, Slot};
-use quorate_host::{Flaw, Host, HostEvent, Opened, Start};
+use quorate_host::{Completed, Flaw, Host, HostEvent, Opened, Start};
 
 /// A follower that has applied what the leader has, and may have a snapshot of it.
 fn follower(leader: &mut Node) -> Node {
@@ -24,6 +25,7 @@ fn reopen(disk: &Disk) -> (Node, Opened) {
     let app = Journal::default();
     let (host, opened) =
         Host::<Sequencer, Journal>::open(config(2), start, &mut disk, app, at(0)).unwrap();
+    let host = Driven::new(host);
     let mut node = Node { host, disk };
     node.flush(at(0));
     (node, opened)
@@ -35,7 +37,7 @@ fn reopen(disk: &Disk) -> (Node, Opened) {
 fn damage_to_any_byte_of_the_log_is_noticed_and_repaired() {
     let mut leader = leader(19);
     let follower = follower(&mut leader);
-    let digest = leader.host.digest();
+    let digest = leader.host.look().digest();
     let (_, whole) = reopen(&follower.disk);
     assert_eq!((whole.next, whole.damage.len()), (Slot(19), 0));
     let (mut fetched, mut lost) = (0, 0);
@@ -47,19 +49,19 @@ fn damage_to_any_byte_of_the_log_is_noticed_and_repaired() {
         lost += u32::from(opened.lost_promises);
         fetched += opened.missing.len();
         assert_eq!(
-            node.host.machine().is_none(),
+            node.host.look().machine().is_none(),
             !opened.missing.is_empty() && !opened.lost_promises
         );
         come_up(&mut leader, &mut node, |_| false);
-        assert_eq!(node.host.digest(), digest, "byte {at}");
+        assert_eq!(node.host.look().digest(), digest, "byte {at}");
         assert!(
-            node.host.machine().is_some(),
+            node.host.look().machine().is_some(),
             "byte {at}: it takes part again"
         );
         node.write_all();
         let (again, opened) = reopen(&node.disk);
         assert_eq!(
-            (again.host.digest(), opened.missing.len()),
+            (again.host.look().digest(), opened.missing.len()),
             (digest, 0),
             "byte {at}"
         );
@@ -83,7 +85,7 @@ fn with_snapshots(leader: &mut Node) -> Disk {
 /// Each byte of a snapshot, with the log before it released: noticed; and the state is that of
 /// before, with what `leader` has.
 fn damage_each_byte(leader: &mut Node, whole: &Disk, snapshot: Slot) {
-    let digest = leader.host.digest();
+    let digest = leader.host.look().digest();
     for at in 0..whole.snapshots[&snapshot].len() {
         let mut disk = whole.clone();
         disk.snapshots.get_mut(&snapshot).unwrap()[at] ^= 1 << (at % 8);
@@ -92,7 +94,7 @@ fn damage_each_byte(leader: &mut Node, whole: &Disk, snapshot: Slot) {
         assert_eq!(opened.bad_snapshots[0].0, snapshot);
         assert!(!opened.lost_promises, "byte {at}: the log has them");
         come_up(leader, &mut node, |_| false);
-        assert_eq!(node.host.digest(), digest, "byte {at}");
+        assert_eq!(node.host.look().digest(), digest, "byte {at}");
     }
 }
 
@@ -124,15 +126,18 @@ fn an_entry_that_rots_while_the_replica_runs_is_appended_again() {
     config.limits.recent_bytes_max = 50;
     let app = Journal::default();
     let opened = Host::open(config, Start::Resume, &mut disk, app, at(0));
-    let host = opened.unwrap().0;
+    let host = Driven::new(opened.unwrap().0);
     let mut follower = Node { host, disk };
     follower.flush(at(0));
     follower.host.take_events();
     let fetch = super::sequencer::fetch_frame(Slot(0));
     follower.host.frame(at(6_000), ReplicaId(3), fetch.clone());
     let read = follower.host.take_reads()[0];
-    let why = Err("the disk failed".to_owned());
-    follower.host.read_done(at(6_000), read.token, why);
+    let bytes = Err("the disk failed".to_owned());
+    let token = read.token;
+    follower
+        .host
+        .completed(at(6_000), Completed::Read { token, bytes });
     let events = follower.host.take_events();
     assert!(
         events
@@ -148,7 +153,13 @@ fn an_entry_that_rots_while_the_replica_runs_is_appended_again() {
         }
         for read in leader.host.take_reads() {
             let bytes = leader.disk.read_at(read.at, read.len);
-            leader.host.read_done(at(ms), read.token, Ok(bytes));
+            leader.host.completed(
+                at(ms),
+                Completed::Read {
+                    token: read.token,
+                    bytes: Ok(bytes),
+                },
+            );
         }
         for frame in leader.host.take_frames() {
             let bytes = frame.chunks.concat().into();
@@ -167,7 +178,13 @@ fn an_entry_that_rots_while_the_replica_runs_is_appended_again() {
     let again = follower.host.take_reads()[0];
     assert!(again.at > read.at, "{again:?}");
     let bytes = follower.disk.read_at(again.at, again.len);
-    follower.host.read_done(at(9_000), again.token, Ok(bytes));
+    follower.host.completed(
+        at(9_000),
+        Completed::Read {
+            token: again.token,
+            bytes: Ok(bytes),
+        },
+    );
     assert_eq!(follower.host.take_events(), []);
 }
 

@@ -1,8 +1,10 @@
 //! Segments and snapshots in memory, for hosts of any protocol.
 
 use bytes::Bytes;
-use quorate_core::{Application, Machine, Slot};
-use quorate_host::{Flush, Host, LogSource, Position, Release, SnapshotWrite, Write};
+use quorate_core::Slot;
+use quorate_host::{
+    Completed, Flush, LogSource, Position, Release, SnapshotRead, SnapshotWrite, Write,
+};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -30,10 +32,10 @@ impl Disk {
         put(&mut self.bulk, step);
     }
 
-    /// Does to snapshots what the host wants; says which are now durable.
-    pub(crate) fn keep<M: Machine, A: Application>(&mut self, host: &mut Host<M, A>) -> Vec<Slot> {
-        let mut stored = Vec::new();
-        for write in host.take_snapshot_writes() {
+    /// Does to snapshots what the host wants; says what is done.
+    pub(crate) fn keep(&mut self, writes: Vec<SnapshotWrite>) -> Vec<Completed> {
+        let mut done = Vec::new();
+        for write in writes {
             match write {
                 SnapshotWrite::Begin { .. } | SnapshotWrite::Abandon { .. } => {
                     self.unfinished.clear();
@@ -41,23 +43,30 @@ impl Disk {
                 SnapshotWrite::Piece { offset, bytes } => {
                     assert_eq!(offset, self.unfinished.len() as u64, "without gaps");
                     self.unfinished.extend_from_slice(&bytes);
-                    host.snapshot_written(bytes.len() as u64);
+                    done.push(Completed::SnapshotPiece(bytes.len() as u64));
                 }
                 SnapshotWrite::End { slot, bytes } => {
                     assert_eq!(bytes, self.unfinished.len() as u64);
                     let file = std::mem::take(&mut self.unfinished);
                     self.snapshots.insert(slot, file);
-                    stored.push(slot);
+                    let result = Ok(());
+                    done.push(Completed::Snapshot { slot, result });
                 }
             }
         }
-        stored
+        done
     }
 
     /// Deletes what is not needed any more.
     pub(crate) fn release(&mut self, release: Release) {
         self.files = self.files.split_off(&release.segments_before);
         self.snapshots = self.snapshots.split_off(&release.snapshots_before);
+    }
+
+    pub(crate) fn read_snapshot_at(&self, read: &SnapshotRead) -> Bytes {
+        let file = self.snapshots.get(&read.slot).map_or(&[][..], |file| file);
+        let rest = file.get(read.offset as usize..).unwrap_or_default();
+        Bytes::copy_from_slice(&rest[..rest.len().min(read.len as usize)])
     }
 
     pub(crate) fn read_at(&self, at: Position, len: u32) -> Bytes {

@@ -1,6 +1,7 @@
 //! Deliberate faults of the host that need a particular moment, and what finds each.
 
 use super::disk::Disk;
+use super::driven::Driven;
 use super::sequencer::{Journal, config};
 use super::snapshots::filled;
 use super::{Node, at, carry, write};
@@ -17,6 +18,7 @@ fn node(me: u16, flaw: Option<Flaw>, app: Journal) -> Node {
     let mut disk = Disk::default();
     let opened = Host::open(flawed(me, flaw), Start::FirstBoot, &mut disk, app, at(0));
     let (host, _) = opened.unwrap();
+    let host = Driven::new(host);
     let mut node = Node { host, disk };
     node.flush(at(0));
     node

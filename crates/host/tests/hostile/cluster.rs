@@ -9,11 +9,13 @@ use quorate_core::{
     Peers, Principal, ReplicaId, Seat, Slot,
 };
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
-use quorate_etcd_store::{Query, Store, command};
+use quorate_etcd_store::{Query, QueryAnswer, Store, command};
 use quorate_host::{
-    Counters, Host, HostConfig, HostEvent, Limits, Request, Start, SupportedVersions,
+    Completed, Counters, Driver, Effects, Frame, Host, HostConfig, HostEvent, Limits, Pace,
+    Request, Start, SupportedVersions, drive,
 };
 use quorate_protocols::{Protocol, Registered};
+use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hasher};
 
 const REPLICAS: usize = 3;
@@ -25,6 +27,60 @@ const SENT_MAX: usize = 3_000;
 struct Node<P: Protocol> {
     host: Host<P::Machine, Store>,
     disk: Disk,
+    now: Now,
+    /// Frames that are to leave.
+    frames: Vec<Frame>,
+}
+
+impl<P: Protocol> Driver for Node<P> {
+    type Machine = P::Machine;
+    type App = Store;
+    type Error = Infallible;
+    const PACE: Pace = Pace::AtOnce;
+
+    fn host(&mut self) -> Option<&mut Host<P::Machine, Store>> {
+        Some(&mut self.host)
+    }
+
+    fn now(&mut self) -> Now {
+        self.now
+    }
+
+    fn configure(&mut self, seat: &Seat) -> Result<Config<P>, Infallible> {
+        Ok(P::config(seat).expect("defaults are right"))
+    }
+
+    fn perform(&mut self, now: Now, effects: Effects<QueryAnswer>) -> Result<bool, Infallible> {
+        let Node { disk, frames, .. } = self;
+        frames.extend(effects.frames);
+        let mut done = disk.keep(effects.snapshot_writes);
+        done.extend(effects.snapshot_reads.iter().map(|read| {
+            let (token, bytes) = (read.token, Ok(disk.read_snapshot_at(read)));
+            Completed::SnapshotRead { token, bytes }
+        }));
+        done.extend(effects.reads.iter().map(|read| {
+            let (token, bytes) = (read.token, Ok(disk.read_at(read.at, read.len)));
+            Completed::Read { token, bytes }
+        }));
+        if let Some(release) = effects.release {
+            disk.release(release);
+        }
+        let coding = effects.coding.into_iter();
+        done.extend(coding.map(|coding| Completed::Coding(coding.perform())));
+        done.extend(effects.fragment_step.map(|step| {
+            disk.perform_step(&step);
+            Completed::FragmentStep
+        }));
+        done.extend(effects.flush.map(|flush| {
+            disk.perform(&flush);
+            Completed::Flush(flush.through)
+        }));
+        let is_any_done = !done.is_empty();
+        for done in done {
+            self.host.completed(now, done);
+        }
+        Ok(is_any_done)
+    }
 }
 
 pub(crate) struct Cluster<P: Protocol> {
@@ -48,7 +104,12 @@ impl<P: Protocol> Cluster<P> {
             let config = config::<P>(index, durability, &mut rng);
             let host = Host::open(config, Start::FirstBoot, &mut disk, Store::new(), now);
             let (host, _) = host.expect("nothing can be wrong with a first boot");
-            Node { host, disk }
+            Node {
+                host,
+                disk,
+                now,
+                frames: Vec::new(),
+            }
         };
         let nodes = (0..REPLICAS).map(open).collect();
         let mut cluster = Cluster {
@@ -104,22 +165,25 @@ impl<P: Protocol> Cluster<P> {
     pub(crate) fn is_reported(&mut self, to: usize, from: usize, frame: Bytes) -> bool {
         let host = &mut self.nodes[to].host;
         host.frame(self.now, replica(from), frame);
+        let effects = host.take_effects(self.now);
         let is_bad = |event: &HostEvent| matches!(event, HostEvent::BadFrame { .. });
-        host.take_events().iter().any(is_bad)
+        let is_reported = effects.events.iter().any(is_bad);
+        let Ok(_) = self.nodes[to].perform(self.now, effects);
+        is_reported
     }
 
     /// What each host has come to.
     pub(crate) fn counters(&self) -> impl Iterator<Item = Counters> {
-        self.nodes.iter().map(|node| node.host.counters())
+        self.nodes.iter().map(|node| node.host.look().counters())
     }
 
     /// All a host acts on: its machine, and what it applied.
     pub(crate) fn print(&self, index: usize) -> (u64, (Slot, u64)) {
         let mut hasher = DefaultHasher::new();
         let host = &self.nodes[index].host;
-        let machine = host.machine().expect("nothing is missing");
+        let machine = host.look().machine().expect("nothing is missing");
         machine.fingerprint(&mut hasher);
-        (hasher.finish(), host.digest())
+        (hasher.finish(), host.look().digest())
     }
 
     fn submit(&mut self, index: usize) {
@@ -178,46 +242,10 @@ impl<P: Protocol> Cluster<P> {
 
     /// A turn, and everything it leads to.
     fn turn(&mut self, index: usize) {
-        let now = self.now;
         let node = &mut self.nodes[index];
-        let Node { host, disk } = node;
-        host.turn(now);
-        host.tidy();
-        loop {
-            for slot in disk.keep(host) {
-                host.snapshot_stored(now, slot, Ok(()));
-            }
-            for read in host.take_snapshot_reads() {
-                let file = disk.snapshots.get(&read.slot).map_or(&[][..], |file| file);
-                let rest = file.get(read.offset as usize..).unwrap_or_default();
-                let part = Bytes::copy_from_slice(&rest[..rest.len().min(read.len as usize)]);
-                host.snapshot_read_done(now, read.token, Ok(part));
-            }
-            for read in host.take_reads() {
-                let bytes = disk.read_at(read.at, read.len);
-                host.read_done(now, read.token, Ok(bytes));
-            }
-            if let Some(release) = host.take_release() {
-                disk.release(release);
-            }
-            for coding in host.take_coding() {
-                host.coding_done(coding.perform());
-            }
-            if let Some(step) = host.take_bulk_step() {
-                disk.perform_step(&step);
-                host.bulk_stored(now);
-            }
-            let Some(flush) = host.take_flush(now) else {
-                break;
-            };
-            disk.perform(&flush);
-            host.flushed(now, flush.through);
-        }
-        host.take_answers();
-        host.take_countdowns();
-        host.take_events();
-        let frames = host.take_frames();
-        for frame in frames {
+        node.now = self.now;
+        let Ok(_) = drive(node);
+        for frame in std::mem::take(&mut node.frames) {
             self.send(index, frame.to, frame.chunks.concat().into());
         }
     }

@@ -1,6 +1,7 @@
 //! A replica whose folder is replaced by an older copy of it: peers remember, and it notices.
 
 use super::disk::Disk;
+use super::driven::Driven;
 use super::sequencer::{Journal, config};
 use super::{Node, at, write};
 use bytes::Bytes;
@@ -71,7 +72,7 @@ impl Trio {
                     continue;
                 };
                 node.host.turn(now);
-                if let Some(seat) = node.host.next_seat() {
+                if let Some(seat) = node.host.look().next_seat() {
                     node.host.begin_epoch(now, seat.clone(), &seat);
                 }
                 node.flush(now);
@@ -111,6 +112,7 @@ impl Trio {
         let now = at(self.now_ms);
         let opened = Host::open(config, Start::Resume, &mut disk, Journal::default(), now);
         let (host, _) = opened.expect("the folder is whole");
+        let host = Driven::new(host);
         let node = Node { host, disk };
         self.nodes[index] = Some(node);
         self.connect(index);
@@ -123,7 +125,7 @@ impl Trio {
     }
 
     fn takes_part(&mut self, index: usize) -> bool {
-        self.up(index).host.machine().is_some()
+        self.up(index).host.look().machine().is_some()
     }
 }
 
@@ -146,7 +148,7 @@ fn an_old_copy_is_noticed_before_its_machine_takes_part() {
         assert!(!trio.takes_part(0));
         trio.run(100);
         assert!(trio.noticed(0) && trio.takes_part(0));
-        assert!(trio.up(0).host.app().lines.contains(&"b".to_owned()));
+        assert!(trio.up(0).host.look().app().lines.contains(&"b".to_owned()));
         // The loss counts as one: neither the next start nor a peer takes it for another.
         trio.run(300);
         let disk = trio.kill(0);
@@ -171,7 +173,12 @@ fn an_older_copy_is_noticed_after_a_copy_was() {
         trio.kill(0);
     }
     // Each start began with fewer losses than the others knew of.
-    let again = trio.nodes[1].as_mut().unwrap().host.remembers(ReplicaId(1));
+    let again = trio.nodes[1]
+        .as_mut()
+        .unwrap()
+        .host
+        .look()
+        .remembers(ReplicaId(1));
     assert!(again.unwrap().0 == 3, "losses are counted: {again:?}");
 }
 

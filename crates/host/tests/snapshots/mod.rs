@@ -1,19 +1,22 @@
 //! Snapshots: taken, stored, loaded, fetched and installed, and what they let go of.
 
 use super::disk::Disk;
+use super::driven::Driven;
 use super::sequencer::{Journal, config, in_memory, open};
 use super::{Node, applied, at, carry, command, write};
 use bytes::Bytes;
 use quorate_core::{Class, Now, Peers, ReplicaId, Slot};
-use quorate_host::{Host, HostEvent, OpenError, SnapshotId, SnapshotWrite, Start, WireVersion};
+use quorate_host::{
+    Completed, Host, HostEvent, OpenError, SnapshotId, SnapshotWrite, Start, WireVersion,
+};
 
 impl Node {
     /// Takes a due snapshot to its end, and stores it.
     fn keep(&mut self, now: Now) {
         loop {
             let more = self.host.tidy();
-            for slot in self.disk.keep(&mut self.host) {
-                self.host.snapshot_stored(now, slot, Ok(()));
+            for done in self.disk.keep(self.host.take_snapshot_writes()) {
+                self.host.completed(now, done);
             }
             if !more {
                 return;
@@ -31,7 +34,7 @@ impl Node {
     }
 
     fn reopen(&mut self) -> Result<(), OpenError> {
-        self.host = open(1, Start::Resume, &mut self.disk, Journal::default())?;
+        self.host = Driven::new(open(1, Start::Resume, &mut self.disk, Journal::default())?);
         Ok(())
     }
 
@@ -54,9 +57,9 @@ pub(super) fn filled(mut leader: Node, slots: u64) -> Node {
     let open = command(0, 0, Class::OpenSession, "");
     leader.run(at(1), vec![open]);
     leader.run(at(1), vec![command(1, 0, Class::Write, "a")]);
-    let next = leader.host.applied().0;
+    let next = leader.host.look().applied().0;
     leader.fill(next..slots - 1);
-    assert_eq!(leader.host.applied(), Slot(slots));
+    assert_eq!(leader.host.look().applied(), Slot(slots));
     leader.write_all();
     leader
 }
@@ -64,9 +67,9 @@ pub(super) fn filled(mut leader: Node, slots: u64) -> Node {
 #[test]
 fn a_replica_restarts_from_its_newest_snapshot_with_sessions_and_results() {
     let mut leader = leader(50);
-    let digest = leader.host.digest();
+    let digest = leader.host.look().digest();
     leader.reopen().unwrap();
-    assert_eq!(leader.host.digest(), digest);
+    assert_eq!(leader.host.look().digest(), digest);
     leader.flush(at(60));
     let again = leader.run(at(60), vec![command(1, 0, Class::Write, "a")]);
     assert_eq!(
@@ -81,7 +84,7 @@ fn a_replica_restarts_from_its_newest_snapshot_with_sessions_and_results() {
 fn replicas_take_equal_snapshots_at_the_same_slots_and_notice_others() {
     let (mut leader, mut follower) = (leader(2), Node::new(2));
     let mut other = Node::new(3);
-    other.host = open(
+    let opened = open(
         3,
         Start::FirstBoot,
         &mut Disk::default(),
@@ -90,8 +93,8 @@ fn replicas_take_equal_snapshots_at_the_same_slots_and_notice_others() {
             lines: vec!["stray".to_owned()],
             shift: usize::MAX,
         },
-    )
-    .unwrap();
+    );
+    other.host = Driven::new(opened.unwrap());
     other.flush(at(0));
     let mut frames = leader.host.take_frames();
     for slot in 2..45 {
@@ -132,9 +135,9 @@ fn the_log_is_released_up_to_the_older_of_two_snapshots_and_not_before_they_are_
     assert!(release.segments_before > 1);
     assert!(release.snapshots_before >= Slot(160));
     leader.disk.release(release);
-    let digest = leader.host.digest();
+    let digest = leader.host.look().digest();
     leader.reopen().unwrap();
-    assert_eq!(leader.host.digest(), digest);
+    assert_eq!(leader.host.look().digest(), digest);
 }
 
 #[test]
@@ -144,7 +147,11 @@ fn nothing_is_released_for_a_snapshot_that_is_not_durable() {
     for slot in 41..150 {
         leader.run(at(slot), vec![write("a line that takes some room")]);
         leader.host.tidy();
-        leader.disk.keep(&mut leader.host);
+        for done in leader.disk.keep(leader.host.take_snapshot_writes()) {
+            if let Completed::SnapshotPiece(_) = done {
+                leader.host.completed(at(slot), done);
+            }
+        }
         assert_eq!(
             leader.host.take_release(),
             None,
@@ -175,7 +182,7 @@ fn a_damaged_snapshot_is_replaced_by_the_one_before_it_and_the_log() {
     let mut leader = leader(90);
     let release = leader.host.take_release().unwrap();
     leader.disk.release(release);
-    let digest = leader.host.digest();
+    let digest = leader.host.look().digest();
     let newest = *leader.disk.snapshots.keys().last().unwrap();
     leader.disk.snapshots.get_mut(&newest).unwrap()[70] ^= 1;
     let config = config(1);
@@ -187,7 +194,7 @@ fn a_damaged_snapshot_is_replaced_by_the_one_before_it_and_the_log() {
         at(0),
     )
     .unwrap();
-    assert_eq!(host.digest(), digest);
+    assert_eq!(host.look().digest(), digest);
     assert_eq!(opened.snapshot, Some(Slot(newest.0 - 20)));
     assert_eq!(opened.bad_snapshots[0].0, newest);
 }
@@ -222,14 +229,14 @@ fn open_and_tell(disk: &mut Disk) -> quorate_host::Opened {
 fn segments_that_were_released_may_be_gone_each_by_itself() {
     let mut leader = leader(400);
     let release = leader.host.take_release().unwrap();
-    let digest = leader.host.digest();
+    let digest = leader.host.look().digest();
     assert!(release.segments_before > 4);
     for gone in [vec![2], vec![1, 3], vec![2, 4]] {
         let mut disk = leader.disk.clone();
         gone.iter()
             .for_each(|segment| drop(disk.files.remove(segment)));
         let host = open(1, Start::Resume, &mut disk, Journal::default()).unwrap();
-        assert_eq!(host.digest(), digest, "without {gone:?}");
+        assert_eq!(host.look().digest(), digest, "without {gone:?}");
     }
 }
 
@@ -268,22 +275,30 @@ pub(crate) fn come_up(
         }
         for read in leader.host.take_reads() {
             let bytes = leader.disk.read_at(read.at, read.len);
-            leader.host.read_done(at(ms), read.token, Ok(bytes));
+            leader.host.completed(
+                at(ms),
+                Completed::Read {
+                    token: read.token,
+                    bytes: Ok(bytes),
+                },
+            );
         }
         for read in leader.host.take_snapshot_reads() {
-            let file = &leader.disk.snapshots[&read.slot];
-            let part = &file[read.offset as usize..][..read.len as usize];
-            let bytes = Bytes::copy_from_slice(part);
-            leader
-                .host
-                .snapshot_read_done(at(ms), read.token, Ok(bytes));
+            let bytes = leader.disk.read_snapshot_at(&read);
+            leader.host.completed(
+                at(ms),
+                Completed::SnapshotRead {
+                    token: read.token,
+                    bytes: Ok(bytes),
+                },
+            );
         }
         leader.keep(at(ms));
-        if behind.host.digest() == leader.host.digest() {
+        if behind.host.look().digest() == leader.host.look().digest() {
             return in_vain;
         }
     }
-    panic!("{:?} is as far as it came", behind.host.digest());
+    panic!("{:?} is as far as it came", behind.host.look().digest());
 }
 
 fn released(slots: u64) -> Node {
@@ -303,12 +318,12 @@ fn a_replica_that_is_far_behind_gets_a_snapshot_and_the_log_after_it() {
         .iter()
         .filter(|event| matches!(event, HostEvent::Installed { .. }));
     assert_eq!(installed.count(), 1);
-    assert!(behind.host.counters().caught_up < 20);
-    let digest = behind.host.digest();
+    assert!(behind.host.look().counters().caught_up < 20);
+    let digest = behind.host.look().digest();
     behind.write_all();
     let again = open(2, Start::Resume, &mut behind.disk, Journal::default()).unwrap();
     assert_eq!(
-        again.digest(),
+        again.look().digest(),
         digest,
         "its log has a gap where the snapshot is"
     );
@@ -322,7 +337,7 @@ fn chunks_that_are_lost_are_asked_for_again() {
         lost += usize::from(count.is_multiple_of(3));
         count.is_multiple_of(3)
     });
-    assert_eq!(behind.host.counters().installed, 1);
+    assert_eq!(behind.host.look().counters().installed, 1);
     // Of whoever has the snapshot: not, after each loss, of all who do not.
     assert!(lost > 4 && in_vain < lost / 2, "{in_vain} of {lost}");
 }
@@ -345,17 +360,21 @@ fn a_snapshot_is_not_installed_before_the_copy_is_durable() {
             }
         }
         for read in leader.host.take_snapshot_reads() {
-            let file = &leader.disk.snapshots[&read.slot];
-            let part = &file[read.offset as usize..][..read.len as usize];
-            let bytes = Bytes::copy_from_slice(part);
-            leader
-                .host
-                .snapshot_read_done(at(ms), read.token, Ok(bytes));
+            let bytes = leader.disk.read_snapshot_at(&read);
+            leader.host.completed(
+                at(ms),
+                Completed::SnapshotRead {
+                    token: read.token,
+                    bytes: Ok(bytes),
+                },
+            );
         }
         for write in behind.host.take_snapshot_writes() {
             match write {
                 SnapshotWrite::Piece { bytes, .. } => {
-                    behind.host.snapshot_written(bytes.len() as u64);
+                    behind
+                        .host
+                        .completed(at(ms), Completed::SnapshotPiece(bytes.len() as u64));
                 }
                 SnapshotWrite::End { slot, .. } => ended = Some(slot),
                 SnapshotWrite::Begin { .. } | SnapshotWrite::Abandon { .. } => {}
@@ -363,9 +382,19 @@ fn a_snapshot_is_not_installed_before_the_copy_is_durable() {
         }
     }
     let slot = ended.expect("every byte came");
-    assert_eq!(behind.host.applied(), Slot(0), "its copy is not durable");
-    behind.host.snapshot_stored(at(3_000), slot, Ok(()));
-    assert_eq!(behind.host.applied(), slot);
+    assert_eq!(
+        behind.host.look().applied(),
+        Slot(0),
+        "its copy is not durable"
+    );
+    behind.host.completed(
+        at(3_000),
+        Completed::Snapshot {
+            slot,
+            result: Ok(()),
+        },
+    );
+    assert_eq!(behind.host.look().applied(), slot);
 }
 
 #[test]
@@ -377,7 +406,7 @@ fn a_damaged_chunk_ends_the_attempt_and_nothing_is_installed() {
     let stuck = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         come_up(&mut leader, &mut behind, |_| false);
     }));
-    assert!(stuck.is_err() && behind.host.applied() == Slot(0));
+    assert!(stuck.is_err() && behind.host.look().applied() == Slot(0));
     let failed = |event: &HostEvent| matches!(event, HostEvent::SnapshotFailed { .. });
     assert!(behind.host.take_events().iter().any(failed));
     assert!(behind.disk.snapshots.is_empty());
@@ -388,7 +417,10 @@ fn diskless(me: u16, start: Start) -> Node {
     let mut config = in_memory(me);
     config.machine = config.seat.clone();
     let (host, _) = Host::open(config, start, &mut disk, Journal::default(), at(0)).unwrap();
-    Node { host, disk }
+    Node {
+        host: Driven::new(host),
+        disk,
+    }
 }
 
 #[test]
@@ -399,18 +431,18 @@ fn without_disks_a_snapshot_is_taken_when_a_peer_needs_one_and_forgotten_after_i
         leader.host.take_frames();
         leader.keep(at(ms));
     }
-    assert_eq!(leader.host.counters().snapshots, 0);
+    assert_eq!(leader.host.look().counters().snapshots, 0);
     let mut behind = diskless(2, Start::Resume);
     come_up(&mut leader, &mut behind, |_| false);
     assert_eq!(
         (
-            leader.host.counters().snapshots,
-            behind.host.counters().installed
+            leader.host.look().counters().snapshots,
+            behind.host.look().counters().installed
         ),
         (1, 1)
     );
     let mut wakes = 0;
-    while let Some(due_ns) = leader.host.next_wake() {
+    while let Some(due_ns) = leader.host.look().next_wake() {
         leader.host.turn(at(due_ns / 1_000_000 + 1));
         leader.host.take_frames();
         wakes += 1;
@@ -429,9 +461,13 @@ fn a_snapshot_that_cannot_be_stored_is_given_up() {
         leader.host.take_snapshot_writes()[0],
         SnapshotWrite::Begin { slot: Slot(20) }
     ));
-    leader
-        .host
-        .snapshot_stored(at(20), Slot(20), Err("no space".into()));
+    leader.host.completed(
+        at(20),
+        Completed::Snapshot {
+            slot: Slot(20),
+            result: Err("no space".into()),
+        },
+    );
     assert!(!leader.host.tidy(), "nothing is left to take");
     let why = "no space".to_owned();
     let failed = HostEvent::SnapshotFailed {

@@ -1,6 +1,7 @@
 //! Replicas of RS-Paxos whose long fragments are made and written when a test says so.
 
 use crate::disk::Disk;
+use crate::driven::Driven;
 use bytes::Bytes;
 use quorate_core::{
     Boot, ClusterId, Durability, Epoch, Group, Incarnation, Member, Now, Peers, Principal,
@@ -9,8 +10,8 @@ use quorate_core::{
 use quorate_etcd_api::etcdserverpb::PutRequest;
 use quorate_etcd_store::{Store, command};
 use quorate_host::{
-    Answer, Flaw, Frame, Host, HostConfig, HostEvent, Limits, Request, Start, SupportedVersions,
-    Token,
+    Answer, Completed, Flaw, Frame, Host, HostConfig, HostEvent, Limits, Request, Start,
+    SupportedVersions, Token,
 };
 use quorate_protocols::rs_paxos::{Config, Replica, RsPaxos};
 use quorate_protocols::{Protocol, Registered};
@@ -18,7 +19,7 @@ use quorate_protocols::{Protocol, Registered};
 const REPLICAS: usize = 5;
 
 pub(crate) struct Node {
-    pub(crate) host: Host<Replica, Store>,
+    pub(crate) host: Driven<Replica, Store>,
     pub(crate) disk: Disk,
     /// Its steps are performed as soon as there are any.
     pub(crate) stores: bool,
@@ -159,7 +160,7 @@ impl Cluster {
 impl Node {
     fn new(host: Host<Replica, Store>, disk: Disk, stands_at: Option<Now>) -> Node {
         Node {
-            host,
+            host: Driven::new(host),
             disk,
             stores: true,
             synced: false,
@@ -178,7 +179,8 @@ impl Node {
         let coding = self.host.take_coding();
         let is_coding = !coding.is_empty();
         for one in coding {
-            self.host.coding_done(one.perform());
+            self.host
+                .completed(Now::default(), Completed::Coding(one.perform()));
         }
         is_coding
     }
@@ -195,10 +197,14 @@ impl Node {
             if let Some(flush) = self.host.take_flush(now) {
                 self.synced |= flush.sync;
                 self.disk.perform(&flush);
-                self.host.flushed(now, flush.through);
-            } else if let Some(step) = self.stores.then(|| self.host.take_bulk_step()).flatten() {
+                self.host.completed(now, Completed::Flush(flush.through));
+            } else if let Some(step) = self
+                .stores
+                .then(|| self.host.take_fragment_step())
+                .flatten()
+            {
                 self.disk.perform_step(&step);
-                self.host.bulk_stored(now);
+                self.host.completed(now, Completed::FragmentStep);
             } else {
                 return;
             }

@@ -9,7 +9,12 @@ use quorate_host::{Flaw, Fragment, Limits};
 const VALUE: &[u8] = &[7; 3 * LONG];
 
 fn fragments(cluster: &Cluster, index: usize) -> Vec<Fragment> {
-    cluster.nodes[index].host.fragments().copied().collect()
+    cluster.nodes[index]
+        .host
+        .look()
+        .fragments()
+        .copied()
+        .collect()
 }
 
 /// Scenario: followers get their fragments of a long value and do not store them. The value is not
@@ -32,7 +37,7 @@ fn a_message_with_long_fragments_is_heard_once_they_are_stored() {
         cluster.settle();
     }
     assert!(cluster.is_answered(0, 2), "four of five have it");
-    let bytes = cluster.nodes[1].host.unwritten_bytes();
+    let bytes = cluster.nodes[1].host.look().unwritten_bytes();
     assert!(bytes < LONG, "{bytes} B are left of a fragment");
 }
 
@@ -86,7 +91,7 @@ fn what_waited_is_forgotten_with_the_process_and_comes_again() {
     cluster.settle();
     assert_eq!(fragments(&cluster, 1).len(), 1);
     let node = &mut cluster.nodes[1];
-    let step = node.host.take_bulk_step().expect("it is on its way");
+    let step = node.host.take_fragment_step().expect("it is on its way");
     node.disk.perform_step(&step);
     cluster.restart(1);
     assert_eq!(fragments(&cluster, 1), []);
@@ -129,7 +134,10 @@ fn a_fragment_that_came_ahead_is_kept_when_its_slot_is_learned_from_a_peer() {
     });
     cluster.settle();
     let host = &cluster.nodes[4].host;
-    assert_eq!(host.applied(), cluster.nodes[0].host.applied());
+    assert_eq!(
+        host.look().applied(),
+        cluster.nodes[0].host.look().applied()
+    );
     assert_eq!(fragments(&cluster, 4).len(), 1);
-    assert_eq!(host.counters().rebuilt, 0);
+    assert_eq!(host.look().counters().rebuilt, 0);
 }

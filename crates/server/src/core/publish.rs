@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 impl<A: Application> Core<A> {
     /// Brings figures up to date that somebody is about to look at.
     pub(super) fn publish(&mut self) {
-        let counters = self.host.counters();
+        let counters = self.host.look().counters();
         let metrics = &self.metrics;
         metrics.turns.absolute(self.state.turns);
         metrics.face_queue.set(self.state.waited.0 as f64);
@@ -32,18 +32,22 @@ impl<A: Application> Core<A> {
             .absolute(counters.bulk_moved_bytes);
         storage.gathered.absolute(counters.gathered);
         storage.rebuilt.absolute(counters.rebuilt);
-        storage.lacking.set(self.host.payloads_lacking() as f64);
-        let recoded = self.host.recoded();
+        storage
+            .lacking
+            .set(self.host.look().payloads_lacking() as f64);
+        let recoded = self.host.look().recoded();
         storage.recoded_bytes.set(recoded.done_bytes as f64);
         storage.recode_bytes.set(recoded.total_bytes as f64);
-        metrics.epoch.set(self.host.epoch().number as f64);
-        metrics.level.set(f64::from(self.host.epochs().level));
+        metrics.epoch.set(self.host.look().epoch().number as f64);
+        metrics
+            .level
+            .set(f64::from(self.host.look().epochs().level));
         metrics
             .is_settled
-            .set(f64::from(u8::from(self.host.is_settled())));
+            .set(f64::from(u8::from(self.host.look().is_settled())));
         storage
             .fragment_live_bytes
-            .set(self.host.bulk_live_bytes() as f64);
+            .set(self.host.look().bulk_live_bytes() as f64);
         let file_bytes = self.disk.as_ref().map_or(0, Disk::fragment_bytes);
         storage.fragment_file_bytes.set(file_bytes as f64);
         if let Some(disk) = &self.disk {
@@ -51,11 +55,13 @@ impl<A: Application> Core<A> {
         }
         let segments = self.disk.as_ref().map_or(0, Disk::segments);
         metrics.snapshots.log_segments.set(segments as f64);
-        metrics.applied_slot.set(self.host.applied().0 as f64);
-        let waiting = self.host.waiting() as f64;
+        metrics
+            .applied_slot
+            .set(self.host.look().applied().0 as f64);
+        let waiting = self.host.look().waiting() as f64;
         metrics.waiting.0.set(waiting);
         metrics.waiting.1.set(waiting);
-        let gone = self.host.epoch().n() - self.reachable_members();
+        let gone = self.host.look().epoch().n() - self.reachable_members();
         metrics.members_gone.set(gone as f64);
         let gateways = self.links.gateways();
         metrics.gateways_connected.set(gateways as f64);
@@ -70,7 +76,7 @@ impl<A: Application> Core<A> {
     /// What the machine says of itself.
     fn publish_protocol_gauges(&mut self) {
         let mut figures = BTreeMap::new();
-        if let Some(machine) = self.host.machine() {
+        if let Some(machine) = self.host.look().machine() {
             let own = machine.figures().into_iter();
             figures.extend(own.map(|(name, value)| ((name, None), value)));
             let of_peers = machine.peer_figures().into_iter();

@@ -4,17 +4,17 @@ use super::{SnapshotJobDone, SnapshotThread, Writing};
 use crate::core::Core;
 use crate::metrics::seconds;
 use quorate_core::{Application, Slot};
-use quorate_host::{HostEvent, SnapshotWrite};
+use quorate_host::{Completed, HostEvent, Release, SnapshotRead, SnapshotWrite};
 use std::time::Instant;
 
 impl<A: Application> Core<A> {
-    /// Passes on what the host wants done to snapshots and to the log before them.
-    pub(crate) fn perform_snapshot_jobs(&mut self) {
-        for write in self.host.take_snapshot_writes() {
+    /// Passes on what the host wants done to snapshot files.
+    pub(crate) fn write_snapshots(&mut self, writes: Vec<SnapshotWrite>) {
+        for write in writes {
             match &write {
                 SnapshotWrite::Begin { slot } => {
                     // The own state is never ahead of what is applied.
-                    let fetched = *slot > self.host.applied();
+                    let fetched = *slot > self.host.look().applied();
                     let began = Instant::now();
                     self.snapshots.writing = Some(Writing { began, fetched });
                 }
@@ -26,16 +26,25 @@ impl<A: Application> Core<A> {
             }
             self.snapshots.write(write);
         }
-        for read in self.host.take_snapshot_reads() {
+    }
+
+    /// Passes on the reads of stored snapshots that the host wants.
+    pub(crate) fn read_snapshots(&mut self, reads: Vec<SnapshotRead>) {
+        for read in reads {
             self.snapshots.read(read);
         }
+    }
+
+    /// Has segments and snapshots deleted that the host needs no more.
+    pub(crate) fn release(&mut self, release: Option<Release>, fragments: &[u64]) {
         let Some(disk) = &mut self.disk else { return };
-        if let Some(release) = self.host.take_release() {
+        if let Some(release) = release {
             self.snapshots.free(disk.release(release));
             self.snapshots.remove_before(release.snapshots_before);
         }
-        self.snapshots
-            .free(disk.release_fragments(&self.host.take_bulk_release()));
+        if !fragments.is_empty() {
+            self.snapshots.free(disk.release_fragments(fragments));
+        }
     }
 
     /// Tells the host what was done, this and what came after it.
@@ -50,21 +59,30 @@ impl<A: Application> Core<A> {
     fn note_snapshot_job(&mut self, done: SnapshotJobDone) {
         let now = self.clock.now();
         match done {
-            SnapshotJobDone::Written(bytes) => self.host.snapshot_written(bytes),
+            SnapshotJobDone::Written(bytes) => {
+                self.host.completed(now, Completed::SnapshotPiece(bytes))
+            }
             SnapshotJobDone::Stored(slot, result) => {
                 if let (Some(writing), Ok(())) = (self.snapshots.writing.take(), &result) {
                     let took = writing.began.elapsed();
                     let took = seconds(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
                     self.metrics.snapshots.seconds.record(took);
                 }
-                self.host.snapshot_stored(now, slot, result);
+                self.host
+                    .completed(now, Completed::Snapshot { slot, result });
             }
             SnapshotJobDone::Read(read, bytes) => {
                 if let Ok(bytes) = &bytes {
                     let sent = &self.metrics.snapshots.sent_bytes;
                     sent.increment(bytes.len() as u64);
                 }
-                self.host.snapshot_read_done(now, read.token, bytes);
+                self.host.completed(
+                    now,
+                    Completed::SnapshotRead {
+                        token: read.token,
+                        bytes,
+                    },
+                );
             }
         }
     }

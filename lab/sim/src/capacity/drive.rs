@@ -118,7 +118,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a replica has appended and not given to its disk, of the one that has most of it.
     pub(crate) fn rig_unwritten(&self) -> u64 {
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
-        let most = hosts.map(|host| host.unwritten_bytes() as u64).max();
+        let most = hosts.map(|host| host.look().unwritten_bytes() as u64).max();
         most.unwrap_or(0)
     }
 

@@ -12,7 +12,9 @@ use crate::world::replica;
 use bytes::Bytes;
 use quorate_core::{ClusterId, Durability, Incarnation, MICROS, Now, Peers, Principal};
 use quorate_etcd_store::Store;
-use quorate_host::{Answer, Host, HostConfig, Limits, Request, Start, SupportedVersions};
+use quorate_host::{
+    Answer, Completed, Host, HostConfig, Limits, Request, Start, SupportedVersions,
+};
 use quorate_protocols::{AnyConfig, AnyMachine, Registered};
 use std::collections::BTreeMap;
 
@@ -160,7 +162,7 @@ impl Ring {
         while self.under_way[index] < UNDER_WAY {
             self.under_way[index] += 1;
             let put = requests::put_long(index as u8, self.bytes, value_bytes);
-            let (body, payloads) = Store::command(&Asked::Put(put), host.payload_min());
+            let (body, payloads) = Store::command(&Asked::Put(put), host.look().payload_min());
             self.bytes += value_bytes as u64;
             asked.push(Request::Write {
                 body,
@@ -181,13 +183,13 @@ impl Ring {
         host.turn(clock);
         host.tidy();
         let (mut frames, mut answers) = (Vec::new(), Vec::new());
-        while let Some(flush) = host.take_flush(clock) {
-            frames.extend(host.take_frames());
-            host.flushed(clock, flush.through);
+        loop {
+            let effects = host.take_effects(clock);
+            frames.extend(effects.frames);
+            answers.extend(effects.answers);
+            let Some(flush) = effects.flush else { break };
+            host.completed(clock, Completed::Flush(flush.through));
         }
-        frames.extend(host.take_frames());
-        answers.extend(host.take_answers());
-        host.take_events();
         self.took_ns += began.elapsed().as_nanos() as u64;
         let is_done = |(_, answer): &&(u64, Answer<_>)| matches!(answer, Answer::Applied(..));
         self.done += answers.iter().filter(is_done).count();

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use quorate_core::{
     Class, ClientId, Command, MILLIS, Machine, PayloadId, Principal, Refusal, SECONDS,
 };
-use quorate_host::{Answer, Host, PayloadGone, Request, Token};
+use quorate_host::{Answer, PayloadGone, Request, Token};
 use std::rc::Rc;
 
 /// Longest time a client waits before it tries elsewhere.
@@ -100,7 +100,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 continue;
             }
             let host = self.nodes[node].host.as_ref();
-            let mut live = host.map_or(Vec::new(), |host| host.app().live(None, usize::MAX));
+            let mut live = host.map_or(Vec::new(), |host| host.look().app().live(None, usize::MAX));
             live.retain(|(id, _)| self.is_live(*id));
             for (id, payload) in live {
                 let client = node % self.clients.count();
@@ -373,9 +373,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// the same may be in the middle of forgetting what was compacted, each in its own place.
     fn is_live(&self, id: PayloadId) -> bool {
         let hosts = || self.nodes.iter().filter_map(|node| node.host.as_ref());
-        let newest = hosts().map(Host::applied).max();
-        let mut ahead = hosts().filter(|host| Some(host.applied()) == newest);
-        ahead.all(|host| host.app().is_live(id))
+        let newest = hosts().map(|host| host.look().applied()).max();
+        let mut ahead = hosts().filter(|host| Some(host.look().applied()) == newest);
+        ahead.all(|host| host.look().app().is_live(id))
     }
 
     fn refused(&mut self, index: usize, attempts: u32, refusal: Refusal) {

@@ -109,14 +109,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Ok(None);
         }
         let inspection = self.inspect_disk(index, &copy.disk)?;
-        let (kind, needed) = match inspection.host.claims() {
+        let (kind, needed) = match inspection.host.look().claims() {
             true => (OldCopy::Noticed, n - 1 - failures),
             false => (OldCopy::Refused, n - 1),
         };
-        let holds: (u64, Position) = inspection.host.began();
+        let holds: (u64, Position) = inspection.host.look().began();
         let remembers = |other: &usize| {
             let host = self.nodes[*other].host.as_ref();
-            host.is_some_and(|host| host.remembers(replica(index)) > Some(holds))
+            host.is_some_and(|host| host.look().remembers(replica(index)) > Some(holds))
         };
         let others = (0..n).filter(|other| *other != index);
         let rememberers: Vec<usize> = others.filter(remembers).collect();
@@ -179,7 +179,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let takes_part = node
             .host
             .as_ref()
-            .is_some_and(|host| host.machine().is_some());
+            .is_some_and(|host| host.look().machine().is_some());
         if node.old_copy == Some(OldCopy::Noticed) && takes_part {
             let what = format!(
                 "replica {} takes part on an old copy of its folder",

@@ -8,7 +8,7 @@ use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member, Repli
 use quorate_host::epochs::{
     Alarm, AlarmChange, AlarmKind, Configuration, Edit, Expect, Face, Order, Reconfigure, Scope,
 };
-use quorate_host::{Host, Request, SupportedVersions, Token};
+use quorate_host::{Request, SupportedVersions, Token};
 use quorate_protocols::{Registered, names};
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     pub(crate) fn newest_epoch(&self) -> &Epoch {
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
         let newest = hosts
-            .map(|host| host.epoch())
+            .map(|host| host.look().epoch())
             .max_by_key(|epoch| epoch.number);
         newest.unwrap_or(&self.epoch)
     }
@@ -51,12 +51,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn asked(&mut self) -> Option<(usize, Epoch, u32)> {
         let is_asked = |index: &usize| {
             let host = self.nodes[*index].host.as_ref();
-            host.is_some_and(|host| host.epoch().has(self.member(*index)))
+            host.is_some_and(|host| host.look().epoch().has(self.member(*index)))
         };
         let members: Vec<usize> = (0..self.nodes.len()).filter(is_asked).collect();
         let via = self.nemesis.rng.choice(&members).copied()?;
         let host = self.nodes[via].host.as_ref()?;
-        Some((via, host.epoch().clone(), host.epochs().level))
+        Some((via, host.look().epoch().clone(), host.look().epochs().level))
     }
 
     fn ask_for(&mut self, via: usize, epoch: &Epoch, configuration: Configuration) {
@@ -123,7 +123,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// An alarm that is raised ends, or else one begins. It is about a replica that is no member, so that nothing is
     /// refused because of it: what is, clients of the simulator do not ask for again.
     fn alarm(&mut self, via: usize) -> Order {
-        let state = self.nodes[via].host.as_ref().map(Host::epochs);
+        let state = self.nodes[via]
+            .host
+            .as_ref()
+            .map(|host| host.look().epochs());
         let raised = state.and_then(|state| state.alarms.iter().next());
         if let Some((alarm, scope)) = raised {
             self.totals.hit("alarm ended");
@@ -196,7 +199,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         let id = replica(index);
         let is_known = self.nodes[via].host.as_ref();
-        let is_known = is_known.is_some_and(|host| host.epochs().addresses.contains_key(&id));
+        let is_known =
+            is_known.is_some_and(|host| host.look().epochs().addresses.contains_key(&id));
         if !is_known {
             let address = format!("replica-{id}");
             let order = Order::Address { id, address };

@@ -8,7 +8,7 @@ use crate::recording::What;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use quorate_core::{Durability, Incarnation, MICROS, MILLIS, Machine};
-use quorate_host::{Host, SupportedVersions};
+use quorate_host::SupportedVersions;
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Power fails at one replica.
@@ -79,7 +79,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let node = &self.nodes[index];
         match &node.host {
             None => self.setup.durability == Durability::Memory || node.lost,
-            Some(host) => !host.is_serving(),
+            Some(host) => !host.look().is_serving(),
         }
     }
 
@@ -88,7 +88,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let node = &self.nodes[index];
         match &node.host {
             _ if node.left_out || self.is_out_of_votes(index) || self.has_forgotten(index) => true,
-            host => host.as_ref().is_some_and(Host::lacks_fragments),
+            host => host
+                .as_ref()
+                .is_some_and(|host| host.look().lacks_fragments()),
         }
     }
 

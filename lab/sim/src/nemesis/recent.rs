@@ -12,7 +12,7 @@ use crate::subject::Subject;
 use crate::world::{Event, TICK_NS, World, replica};
 use quorate_core::{Admission, MILLIS, Machine, SECONDS, majority};
 use quorate_host::epochs::{Alarm, AlarmKind, Order, Scope};
-use quorate_host::{ALARM_LEVEL, Comparison, Host, Request, Verdict, is_in_doubt};
+use quorate_host::{ALARM_LEVEL, Comparison, Directive, Host, Request, Verdict, is_in_doubt};
 use std::collections::BTreeSet;
 
 /// A copy is put back so long after it was taken, at most, in ns.
@@ -154,7 +154,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if found.verdict == Verdict::Odd {
             forgotten.odd.insert(index);
         }
-        for (alarm, change) in found.changes(&host.epochs().alarms) {
+        for (alarm, change) in found.changes(&host.look().epochs().alarms) {
             host.submit(now, ORDER, Request::Order(Order::Alarm { alarm, change }));
         }
         Ok(())
@@ -198,18 +198,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica compares states again while there is doubt, and stops once the group knows that it is odd.
     fn look_at_alarms(&mut self, index: usize) {
         let is_odd = self.odd().contains(&index);
+        let now = self.nodes[index].clock.now(self.queue.now_ns());
         let Some(host) = &mut self.nodes[index].host else {
             return;
         };
         let (id, kind) = (replica(index), AlarmKind::Corrupt);
-        let state = host.epochs();
+        let state = host.look().epochs();
         let has_alarm = state.alarms.scope(Alarm { kind, id }) >= Some(Scope::Member);
         if is_odd && (has_alarm || state.level < ALARM_LEVEL) {
             self.nodes[index].left_out = true;
             return self.end_life(index, Power::Stays);
         }
         if is_in_doubt(&state.alarms, id) {
-            host.compare_states();
+            host.direct(now, Directive::CompareStates);
             self.turn_soon(index);
         }
     }
@@ -229,23 +230,32 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let up = (0..n).filter(|index| !odd.contains(index));
         let up: Option<Vec<&Host<M, A>>> =
             up.map(|index| self.nodes[index].host.as_ref()).collect();
-        let Some(up) = up.filter(|up| up.iter().all(|host| host.machine().is_some())) else {
+        let Some(up) = up.filter(|up| up.iter().all(|host| host.look().machine().is_some())) else {
             return Ok(false);
         };
-        let has_alarms = up.iter().all(|host| host.epochs().level >= ALARM_LEVEL);
-        let admit = |admission| !has_alarms || up.iter().all(|host| host.admission() == admission);
+        let has_alarms = up
+            .iter()
+            .all(|host| host.look().epochs().level >= ALARM_LEVEL);
+        let admit =
+            |admission| !has_alarms || up.iter().all(|host| host.look().admission() == admission);
         let is_equal = up
             .windows(2)
-            .all(|pair| pair[0].digest() == pair[1].digest());
+            .all(|pair| pair[0].look().digest() == pair[1].look().digest());
         let is_noticed = self
             .forgotten
             .as_ref()
             .is_some_and(|found| found.is_noticed);
-        let has = |digest| up.iter().filter(|host| host.digest() == digest).count();
-        let is_decided = up.iter().any(|host| has(host.digest()) >= majority(n));
+        let has = |digest| {
+            up.iter()
+                .filter(|host| host.look().digest() == digest)
+                .count()
+        };
+        let is_decided = up
+            .iter()
+            .any(|host| has(host.look().digest()) >= majority(n));
         let is_level = up
             .windows(2)
-            .all(|pair| pair[0].applied() == pair[1].applied());
+            .all(|pair| pair[0].look().applied() == pair[1].look().applied());
         if is_equal && up.len() >= majority(n) && admit(Admission::All) {
             self.totals.hit(match odd.is_empty() {
                 true => "states are equal again",
@@ -263,7 +273,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn not_dealt_with(&self) -> Violation {
         let nodes = self.nodes.iter().map(|node| {
             let host = node.host.as_ref();
-            host.map(|host| (host.digest(), host.admission(), host.machine().is_some()))
+            host.map(|host| {
+                (
+                    host.look().digest(),
+                    host.look().admission(),
+                    host.look().machine().is_some(),
+                )
+            })
         });
         let nodes: Vec<_> = nodes.collect();
         let forgotten = self.forgotten.as_ref();

@@ -5,14 +5,50 @@ use crate::simulator::seat;
 use crate::world::replica;
 use bytes::Bytes;
 use quorate_core::{
-    Application, Boot, ClusterId, Event as Reported, Incarnation, MICROS, MILLIS, Peers, Seat,
+    Application, Boot, ClusterId, Event as Reported, Incarnation, MICROS, MILLIS, Now, Peers, Seat,
 };
-use quorate_host::{Answer, Flush, Host, HostConfig, HostEvent, Limits, Start, SupportedVersions};
+use quorate_host::{
+    Answer, Completed, Driver, Effects, Flush, Host, HostConfig, HostEvent, Limits, Pace, Start,
+    SupportedVersions, drive,
+};
 use quorate_plain_store::{QueryAnswer, Store};
-use quorate_protocols::{AnyConfig, Registered};
+use quorate_protocols::{AnyConfig, AnyMachine, Registered};
 
 /// An answer to a write, with what is around it.
 const ANSWER_BYTES: usize = 64;
+
+/// A replica of the world that has a turn.
+struct Replica<'a> {
+    world: &'a mut World,
+    index: usize,
+}
+
+impl Driver for Replica<'_> {
+    type Machine = AnyMachine;
+    type App = Store;
+    type Error = String;
+    const PACE: Pace = Pace::Later;
+
+    fn host(&mut self) -> Option<&mut Host<AnyMachine, Store>> {
+        self.world.nodes[self.index].host.as_mut()
+    }
+
+    fn now(&mut self) -> Now {
+        self.world.now(self.index)
+    }
+
+    fn can_write(&self) -> bool {
+        self.world.nodes[self.index].in_flight.is_none()
+    }
+
+    fn configure(&mut self, _: &Seat) -> Result<AnyConfig, String> {
+        Err(format!("replica {} saw a new epoch", self.index + 1))
+    }
+
+    fn perform(&mut self, _: Now, effects: Effects<QueryAnswer>) -> Result<bool, String> {
+        self.world.perform(self.index, effects)
+    }
+}
 
 impl World {
     pub(super) fn open(&mut self, index: usize) -> Result<(), String> {
@@ -94,7 +130,6 @@ impl World {
     }
 
     pub(super) fn turn(&mut self, index: usize) -> Result<(), String> {
-        let now = self.now(index);
         if self.is_overtaken(self.nodes[index].turn_at_ns) {
             return Ok(());
         }
@@ -107,54 +142,51 @@ impl World {
             self.turn_after(index, busy_ns);
             return Ok(());
         }
-        let node = &mut self.nodes[index];
-        let Some(host) = &mut node.host else {
-            return Ok(());
-        };
-        host.turn(now);
-        loop {
-            let node = &mut self.nodes[index];
-            let Some(host) = &mut node.host else { break };
-            let flush = match node.in_flight {
-                None => host.take_flush(now),
-                Some(_) => None,
-            };
-            node.started |= flush.is_none() && node.in_flight.is_none();
-            let frames = match node.started {
-                true => host.take_frames(),
-                false => Vec::new(),
-            };
-            let (answers, reads) = (host.take_answers(), host.take_reads());
-            let events = host.take_events();
-            let is_done = flush.is_none() && frames.is_empty() && answers.is_empty();
-            if is_done && reads.is_empty() && events.is_empty() {
-                break;
-            }
-            self.note(index, events)?;
-            for frame in frames {
-                self.send(index, frame.to, frame.chunks.concat().into());
-            }
-            for (token, answer) in answers {
-                self.answer_leaves(index, token, answer);
-            }
-            let life = self.nodes[index].life;
-            for read in reads {
-                let delay = self.rng.u64(20 * MICROS..200 * MICROS);
-                let node = index;
-                self.queue.after(delay, Event::Read { node, life, read });
-            }
-            if let Some(flush) = flush {
-                self.write(index, flush);
-            }
+        let mut replica = Replica { world: self, index };
+        if drive(&mut replica)? {
+            return Err(format!("replica {} has put something off", index + 1));
         }
         let host = self.nodes[index].host.as_ref();
-        if let Some(due) = host.and_then(Host::next_wake) {
+        if let Some(due) = host.and_then(|host| host.look().next_wake()) {
             // Time must pass between turns, or a timer that is always due would stop it.
             let now_ns = self.queue.now_ns();
             let at_ns = self.nodes[index].clock.time_of(due).max(now_ns + 1);
             self.turn_after(index, at_ns - now_ns);
         }
         Ok(())
+    }
+
+    /// Begins to do what a host wants done; nothing here asks for more than these. Says whether it may want more.
+    fn perform(&mut self, index: usize, effects: Effects<QueryAnswer>) -> Result<bool, String> {
+        let Effects {
+            frames,
+            answers,
+            reads,
+            events,
+            flush,
+            ..
+        } = effects;
+        let node = &mut self.nodes[index];
+        node.started |= flush.is_none() && node.in_flight.is_none();
+        let is_done = flush.is_none() && frames.is_empty() && answers.is_empty();
+        let may_want_more = !(is_done && reads.is_empty() && events.is_empty());
+        self.note(index, events)?;
+        for frame in frames {
+            self.send(index, frame.to, frame.chunks.concat().into());
+        }
+        for (token, answer) in answers {
+            self.answer_leaves(index, token, answer);
+        }
+        let life = self.nodes[index].life;
+        for read in reads {
+            let delay = self.rng.u64(20 * MICROS..200 * MICROS);
+            let node = index;
+            self.queue.after(delay, Event::Read { node, life, read });
+        }
+        if let Some(flush) = flush {
+            self.write(index, flush);
+        }
+        Ok(may_want_more)
     }
 
     pub(super) fn note(&mut self, index: usize, events: Vec<HostEvent>) -> Result<(), String> {
@@ -249,7 +281,7 @@ impl World {
             node.disk.sync(&flush);
         }
         node.started = true;
-        host.flushed(now, flush.through);
+        host.completed(now, Completed::Flush(flush.through));
         self.turn_soon(index);
     }
 }

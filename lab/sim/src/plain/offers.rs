@@ -8,7 +8,7 @@ use crate::network::exponential;
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Introspect, MILLIS, Principal, SECONDS, Wire};
-use quorate_host::{Answer, Host, Request};
+use quorate_host::{Answer, Request};
 use quorate_plain_store::{QueryAnswer, Write};
 use quorate_tooling::keys::Keys;
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ impl World {
     pub(super) fn figure(&self, wanted: &str) -> f64 {
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
         let figures = hosts
-            .filter_map(Host::machine)
+            .filter_map(|host| host.look().machine())
             .flat_map(Introspect::figures);
         let figures = figures.chain(self.gateways.iter().flat_map(Apart::figures));
         let values = figures.filter(|(name, _)| *name == wanted);

@@ -14,7 +14,7 @@ use crate::simulator::{sample_epoch, seat};
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Durability, Epoch, MILLIS, SECONDS};
-use quorate_host::{Answer, Flaw, Flush, Host, LogRead, Request, SupportedVersions};
+use quorate_host::{Answer, Completed, Flaw, Flush, Host, LogRead, Request, SupportedVersions};
 use quorate_plain_store::{Query, QueryAnswer, Store};
 use quorate_protocols::{AnyConfig, AnyMachine};
 use std::collections::BTreeMap;
@@ -230,7 +230,13 @@ impl World {
                 let now = self.now(node);
                 let bytes = self.nodes[node].disk.read_at(&read);
                 if let Some(host) = &mut self.nodes[node].host {
-                    host.read_done(now, read.token, bytes);
+                    host.completed(
+                        now,
+                        Completed::Read {
+                            token: read.token,
+                            bytes,
+                        },
+                    );
                     self.turn_soon(node);
                 }
             }
@@ -451,7 +457,7 @@ impl World {
 
     /// Whether all have applied the same, and gateways know that what they answered is decided.
     fn is_level(&self) -> bool {
-        let digest = |node: &Node| node.host.as_ref().map(Host::digest);
+        let digest = |node: &Node| node.host.as_ref().map(|host| host.look().digest());
         let first = digest(&self.nodes[0]);
         self.nodes.iter().all(|node| digest(node) == first)
             && self.gateways.iter().all(Apart::is_idle)
@@ -460,7 +466,7 @@ impl World {
     fn explain(&self) -> String {
         let (hosts, now_ns) = (self.nodes.iter(), self.queue.now_ns());
         let hosts = hosts.filter_map(|node| node.host.as_ref());
-        let words: Vec<String> = hosts.map(|host| host.explain(now_ns)).collect();
+        let words: Vec<String> = hosts.map(|host| host.look().explain(now_ns)).collect();
         words.join("\n")
     }
 }

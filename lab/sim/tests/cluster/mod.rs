@@ -8,7 +8,7 @@ use quorate_core::{
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use quorate_etcd_store::{Query, QueryAnswer as Found, Store};
 use quorate_host::{
-    Answer, Countdowns, Flush, Host, HostConfig, Limits, LogSource, Request, Start,
+    Answer, Countdowns, Directive, Flush, Host, HostConfig, Limits, LogSource, Request, Start,
     SupportedVersions, Token,
 };
 use quorate_protocols::{Protocol, Registered};
@@ -167,10 +167,11 @@ impl<M: Machine> Cluster<M> {
         let now = at(self.now_ns);
         let host = &mut self.hosts[index];
         host.turn(now);
-        for countdown in host.take_countdowns() {
+        let effects = host.take_effects(now);
+        for countdown in effects.countdowns {
             self.countdowns[index].set(self.now_ns, countdown);
         }
-        for frame in host.take_frames() {
+        for frame in effects.frames {
             let bytes = Bytes::from(frame.chunks.concat());
             for to in (0..self.stopped.len()).filter(|to| *to != index) {
                 if matches!(frame.to, Peers::All) || frame.to == Peers::One(id(to)) {
@@ -178,7 +179,7 @@ impl<M: Machine> Cluster<M> {
                 }
             }
         }
-        self.answers.extend(self.hosts[index].take_answers());
+        self.answers.extend(effects.answers);
     }
 
     /// Delivers what is under way now, save to those that are stopped.
@@ -196,7 +197,7 @@ impl<M: Machine> Cluster<M> {
     pub(crate) fn order_due(&mut self, index: usize) -> usize {
         let mut count = 0;
         while let Some(body) = self.countdowns[index].take_due(self.now_ns) {
-            self.hosts[index].order_due(at(self.now_ns), body);
+            self.hosts[index].direct(at(self.now_ns), Directive::OrderDue(body));
             count += 1;
         }
         count
@@ -231,8 +232,11 @@ impl<M: Machine> Cluster<M> {
     /// Waits until all have applied the same.
     pub(crate) fn level(&mut self) {
         self.run_until(|cluster| {
-            let first = cluster.hosts[0].digest();
-            cluster.hosts.iter().all(|host| host.digest() == first)
+            let first = cluster.hosts[0].look().digest();
+            cluster
+                .hosts
+                .iter()
+                .all(|host| host.look().digest() == first)
         });
     }
 }

@@ -1,6 +1,6 @@
 //! What waits inside a host, and how much of it there may be.
 
-use super::Host;
+use super::Look;
 use crate::payloads::{CODING_MAX, STAGED_MAX};
 use crate::snapshot::SNAPSHOT_UNWRITTEN_BYTES_MAX;
 use quorate_core::{Application, Machine};
@@ -8,7 +8,7 @@ use quorate_core::{Application, Machine};
 /// Something that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queue {
-    /// What.
+    /// The name of what waits, for people.
     pub name: &'static str,
     /// How much of it there is.
     pub len: usize,
@@ -20,37 +20,41 @@ pub struct Queue {
 /// disk hangs for seconds.
 const GATED_MAX: usize = 64 << 10;
 
-impl<M: Machine, A: Application> Host<M, A> {
+impl<M: Machine, A: Application> Look<'_, M, A> {
     /// Every queue, and the most it may hold: one that holds more has no bound.
     #[must_use]
-    pub fn queues(&self) -> [Queue; 10] {
-        let limits = &self.context.limits;
+    pub fn queues(self) -> [Queue; 10] {
+        let limits = &self.host.context.limits;
         // The own session's opening comes on top of what clients ask.
         let requests_max = limits.requests_max + 1;
-        let (recent, recent_max) = self.context.storage.decided.in_memory();
-        let (cached, cached_max) = self.payloads.cached();
-        let (coded, coded_max) = self.payloads.coded();
-        let (sessions, sessions_max) = self.context.applier.sessions().count();
+        let (recent, recent_max) = self.host.context.storage.decided.in_memory();
+        let (cached, cached_max) = self.host.payloads.cached();
+        let (coded, coded_max) = self.host.payloads.coded();
+        let (sessions, sessions_max) = self.host.context.applier.sessions().count();
         let piece = limits
             .snapshot_piece_bytes
             .max(limits.snapshot_chunk_bytes as usize);
         let queue = |name, len, max| Queue { name, len, max };
         [
-            queue("requests", self.requests.count(), requests_max),
-            queue("commands to order", self.requests.queued(), requests_max),
+            queue("requests", self.host.requests.count(), requests_max),
+            queue(
+                "commands to order",
+                self.host.requests.queued(),
+                requests_max,
+            ),
             queue(
                 "messages that wait for the disk",
-                self.outbox.gated(),
+                self.host.outbox.gated(),
                 GATED_MAX,
             ),
             queue(
                 "messages that wait for fragments",
-                self.payloads.uncoded(),
+                self.host.payloads.uncoded(),
                 CODING_MAX,
             ),
             queue(
                 "messages that wait for their fragments to be stored",
-                self.payloads.staged(),
+                self.host.payloads.staged(),
                 STAGED_MAX,
             ),
             queue("decided entries in memory", recent, recent_max),
@@ -59,7 +63,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             queue("fragment bytes made", coded, coded_max),
             queue(
                 "snapshot bytes to write",
-                self.transfer.snapshots.unwritten() as usize,
+                self.host.transfer.snapshots.unwritten() as usize,
                 // The last piece may be of twice the length, as entries are not divided.
                 SNAPSHOT_UNWRITTEN_BYTES_MAX as usize + 2 * piece,
             ),

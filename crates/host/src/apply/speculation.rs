@@ -5,7 +5,7 @@
 //! expected, and that it can take back. Everything else, and what is behind it, waits for its decision:
 //! so sessions and epochs never have to be taken back, and nothing executes behind an undecided seal.
 
-use crate::apply::Applier;
+use super::Applier;
 use bytes::Bytes;
 use quorate_core::{
     Application, At, Class, ClientId, Command, Entry, EntryId, PayloadId, RequestId, Slot,
@@ -43,7 +43,7 @@ struct Done {
 struct Waiting {
     slot: Slot,
     entry: Entry,
-    /// Its results were told once already.
+    /// Whether the entry's results were told once already.
     is_told: bool,
 }
 

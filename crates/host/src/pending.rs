@@ -1,12 +1,12 @@
-//! What a host wants done by whoever drives it, until the driver takes it.
+//! What parts of a host want done by whoever drives it, until the driver takes it.
 
 use crate::api::{Answer, Counters, Frame, HostEvent, LogRead, Place, Token};
 use crate::requests::Waiting;
 use quorate_core::{Now, Refusal};
 
-/// Frames, answers, reads and events that wait to be taken, and totals of what was done.
+/// Frames, answers, reads and events that wait for the driver to take them, and totals of what was done.
 #[derive(Debug)]
-pub(crate) struct Effects<A> {
+pub(crate) struct Pending<A> {
     pub(crate) frames: Vec<Frame>,
     pub(crate) answers: Vec<(Token, Answer<A>)>,
     pub(crate) reads: Vec<LogRead>,
@@ -15,9 +15,9 @@ pub(crate) struct Effects<A> {
     pub(crate) counters: Counters,
 }
 
-impl<A> Effects<A> {
+impl<A> Pending<A> {
     pub(crate) fn new() -> Self {
-        Effects {
+        Pending {
             frames: Vec::new(),
             answers: Vec::new(),
             reads: Vec::new(),
