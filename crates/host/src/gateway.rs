@@ -50,6 +50,17 @@ pub struct GatewayConfig {
     pub jitter_seed: u64,
 }
 
+/// What a gateway wants done by whoever drives it, all of it at each turn.
+#[derive(Debug)]
+pub struct GatewayEffects {
+    /// Frames to send to members.
+    pub frames: Vec<Frame>,
+    /// What became of requests.
+    pub answers: Vec<(Token, Answer<()>)>,
+    /// Events for metrics and logs.
+    pub events: Vec<HostEvent>,
+}
+
 /// A gateway of one group, without I/O.
 #[derive(Debug)]
 pub struct Gateway<M: Machine> {
@@ -300,8 +311,19 @@ impl<M: Machine> Gateway<M> {
         self.step(now, Input::Link { peer, up });
     }
 
-    /// Ends a turn: fires the timers that are due and gives the machine what waits.
-    pub fn turn(&mut self, now: Now) {
+    /// Ends a turn: fires the timers that are due and gives the machine what waits. Says what is to be done, for all
+    /// that happened since the last turn.
+    #[must_use]
+    pub fn turn(&mut self, now: Now) -> GatewayEffects {
+        self.advance(now);
+        GatewayEffects {
+            frames: self.pack(),
+            answers: std::mem::take(&mut self.answers),
+            events: std::mem::take(&mut self.events),
+        }
+    }
+
+    fn advance(&mut self, now: Now) {
         let due = |timers: &BTreeMap<M::Timer, u64>| {
             let due = timers.iter().find(|(_, at_ns)| **at_ns <= now.mono_ns);
             due.map(|(timer, _)| *timer)
@@ -336,7 +358,7 @@ impl<M: Machine> Gateway<M> {
     }
 
     /// Frames that are to leave.
-    pub fn take_frames(&mut self) -> Vec<Frame> {
+    fn pack(&mut self) -> Vec<Frame> {
         let mut frames: Vec<Frame> = Vec::new();
         let mut messages = std::mem::take(&mut self.messages).into_iter().peekable();
         while let Some((to, message)) = messages.next() {
@@ -362,16 +384,6 @@ impl<M: Machine> Gateway<M> {
             });
         }
         frames
-    }
-
-    /// Answers since the last call.
-    pub fn take_answers(&mut self) -> Vec<(Token, Answer<()>)> {
-        std::mem::take(&mut self.answers)
-    }
-
-    /// Events since the last call.
-    pub fn take_events(&mut self) -> Vec<HostEvent> {
-        std::mem::take(&mut self.events)
     }
 
     fn header(&self, to: Peers) -> Header {

@@ -73,7 +73,7 @@ pub use drive::{Driver, Pace, drive};
 pub use export::Export;
 pub use flaw::Flaw;
 pub use fragments::{Fragment, FragmentsOpened};
-pub use gateway::{Gateway, GatewayConfig};
+pub use gateway::{Gateway, GatewayConfig, GatewayEffects};
 pub use host::{Completed, Effects, Host, Look, Queue};
 pub use log::LogSource;
 pub use open_error::OpenError;

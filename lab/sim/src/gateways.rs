@@ -12,7 +12,9 @@ use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{Event, World, draw_clock, replica};
 use quorate_core::{Application, Boot, Epoch, Group, MILLIS, Machine, ReplicaId, Seat};
-use quorate_host::{Answer, Gateway, GatewayConfig, Request, SupportedVersions, Token};
+use quorate_host::{
+    Answer, Gateway, GatewayConfig, GatewayEffects, Request, SupportedVersions, Token,
+};
 use quorate_protocols::{RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config};
 
 /// The machine that gateways run on.
@@ -228,9 +230,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let Some(gateway) = &mut apart.gateway else {
             return Ok(());
         };
-        gateway.turn(now);
-        let (frames, answers) = (gateway.take_frames(), gateway.take_answers());
-        let events = gateway.take_events();
+        let GatewayEffects {
+            frames,
+            answers,
+            events,
+        } = gateway.turn(now);
         let (is_behind, wake_ns) = (gateway.is_behind(), gateway.next_wake());
         let wake_ns = wake_ns.map(|due| apart.clock.time_of(due).max(now_ns + 1));
         self.note_events(endpoint, events)?;

@@ -16,7 +16,8 @@ use quorate_core::{
     Application, Boot, ClusterId, Epoch, Event, Group, MILLIS, Now, ReplicaId, Seat,
 };
 use quorate_host::{
-    Answer, Gateway, GatewayConfig, HostEvent, Limits, Request as HostRequest, SupportedVersions,
+    Answer, Gateway, GatewayConfig, GatewayEffects, HostEvent, Limits, Request as HostRequest,
+    SupportedVersions,
 };
 use quorate_protocols::{RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config};
 use std::collections::BTreeMap;
@@ -311,12 +312,11 @@ impl<A: Application> Core<A> {
         }
         // One member may reach the others.
         gateway.hold_back(self.reached.is_empty());
-        gateway.turn(now);
-        let (frames, answers, events) = (
-            gateway.take_frames(),
-            gateway.take_answers(),
-            gateway.take_events(),
-        );
+        let GatewayEffects {
+            frames,
+            answers,
+            events,
+        } = gateway.turn(now);
         let is_behind = gateway.is_behind();
         self.metrics.waiting.0.set(gateway.waiting() as f64);
         self.members.send(&frames);

@@ -6,7 +6,9 @@ use crate::node::Clock;
 use crate::world::replica;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Group, MILLIS, ReplicaId, Seat};
-use quorate_host::{Answer, Gateway, GatewayConfig, Limits, Request, SupportedVersions};
+use quorate_host::{
+    Answer, Gateway, GatewayConfig, GatewayEffects, Limits, Request, SupportedVersions,
+};
 use quorate_plain_store::{Query, Store};
 use quorate_protocols::{RemoteGatewayMachine, remote_gateway_config};
 
@@ -172,9 +174,12 @@ impl World {
         let Some(gateway) = &mut apart.gateway else {
             return Ok(());
         };
-        gateway.turn(now);
-        let (frames, answers) = (gateway.take_frames(), gateway.take_answers());
-        let (events, wake) = (gateway.take_events(), gateway.next_wake());
+        let GatewayEffects {
+            frames,
+            answers,
+            events,
+        } = gateway.turn(now);
+        let wake = gateway.next_wake();
         let wake_ns = wake.map(|due| apart.clock.time_of(due));
         self.note(endpoint, events)?;
         for frame in frames {
