@@ -69,7 +69,7 @@ pub(crate) fn need_etcd(binary: &Path, or: &str) -> Result<(), String> {
 struct Endpoints {
     /// The URLs that clients use.
     used: Vec<String>,
-    /// Those of the replicas behind them, where clients use gateways.
+    /// The URLs of the replicas behind them, where clients use gateways.
     behind: Vec<String>,
 }
 

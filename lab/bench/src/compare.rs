@@ -55,7 +55,7 @@ pub struct CompareArgs {
     /// Replicas of each system
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub replicas: u8,
-    /// Quorate's protocol
+    /// The protocol that Quorate runs
     #[arg(long, default_value = "rabia")]
     pub protocol: String,
     /// Another option for `quorate up`; repeated
@@ -92,7 +92,7 @@ pub struct CompareArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
-    /// Clients write.
+    /// All that clients do is write.
     Put,
     /// Clients read, linearizably.
     Get,

@@ -147,7 +147,7 @@ fn known() -> Vec<&'static str> {
 struct Code {
     /// Segments that rebuild a value.
     k: usize,
-    /// Failures survived.
+    /// How many failures at once are survived.
     f: usize,
 }
 

@@ -11,7 +11,7 @@ pub struct Flag {
     pub param: &'static str,
     /// What help texts call its value.
     pub value_name: &'static str,
-    /// What it is for, as help texts say it: one line, without a period.
+    /// The purpose of the flag, as help texts say it: one line, without a period.
     pub help: &'static str,
     /// The parameter's value where neither the flag nor `--param` is given, as help texts say it.
     pub default: &'static str,

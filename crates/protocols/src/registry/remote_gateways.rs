@@ -1,12 +1,14 @@
 //! Remote gateways: gateways that run in a process of their own, not inside a replica.
 
 use crate::nezha::RemoteGateway;
-pub use crate::nezha::RemoteGatewayConfig;
 use crate::registry::{Protocol, Visitor, visit};
-use quorate_core::{Seat, Touches};
+use quorate_core::{Machine, Seat, Touches};
 
 /// The machine of a remote gateway, whatever the protocol that has one.
 pub type RemoteGatewayMachine = RemoteGateway;
+
+/// What the machine of a remote gateway is started with.
+pub type RemoteGatewayConfig = <RemoteGatewayMachine as Machine>::Config;
 
 /// The configuration of a remote gateway in an epoch, with the number and the boot of `seat`; `None` where the
 /// epoch's protocol has no remote gateways, and requests go to its members.

@@ -1,4 +1,4 @@
-//! Which commands of clients a replica takes in, and how long it lets them wait without any being served.
+//! Admission of commands: what a replica takes in of clients, and how long it lets them wait in vain.
 
 use crate::shared::params::Params;
 use quorate_core::{Command, ENTRY_BYTES_MAX, Refusal};

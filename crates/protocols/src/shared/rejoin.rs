@@ -11,7 +11,7 @@ use std::hash::{Hash, Hasher};
 /// What a [`Voter`] is told of its place in the epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VoterSeat {
-    /// This replica.
+    /// This replica's place among the members.
     pub(crate) me: MemberIndex,
     /// This start of the process.
     pub(crate) boot: Boot,

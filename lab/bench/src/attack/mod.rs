@@ -54,7 +54,7 @@ pub struct AttackArgs {
     /// The limit of open files of each replica, soft and hard
     #[arg(long)]
     descriptors: Option<u64>,
-    /// Replicas
+    /// Replicas in the cluster
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     replicas: u8,
     /// Another option for `quorate up`; repeated

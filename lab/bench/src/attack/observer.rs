@@ -39,9 +39,9 @@ impl Peak {
 /// What processes had over a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observed {
-    /// At first.
+    /// What they had at first.
     pub(super) first: Peak,
-    /// At most.
+    /// The most that they had.
     pub(super) most: Peak,
 }
 

@@ -1,4 +1,4 @@
-//! Which cluster to put load on.
+//! Options of benches: the cluster with the plain face to put load on.
 
 use clap::Args;
 use quorate_tooling::program::Place;
@@ -9,7 +9,7 @@ pub(crate) struct PlainArgs {
     /// How the replicas agree
     #[arg(long, default_value = "nezha")]
     pub(crate) protocol: String,
-    /// Replicas
+    /// Replicas in the cluster
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub(crate) replicas: u8,
     /// Gateways beside them, which clients go to instead; 0 for none

@@ -77,14 +77,14 @@ fn place(shape: Shape) -> Option<usize> {
     System::ALL.iter().position(|one| *one == shape.system)
 }
 
-/// What the others are compared with: the last one in the order of tables.
+/// The shape that the others are compared with: the last one in the order of tables.
 fn base(points: &[Point]) -> Option<Shape> {
     let shapes = points.iter().map(|point| point.shape);
     shapes.max_by_key(|shape| place(*shape))
 }
 
 impl Cell<'_> {
-    /// See [`base`].
+    /// The shape that this cell is compared with ([`base`]).
     fn base(&self) -> Option<Shape> {
         let shapes = self.others.iter().map(|point| point.shape);
         shapes.max_by_key(|shape| place(*shape))

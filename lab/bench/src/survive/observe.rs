@@ -23,7 +23,7 @@ pub(super) enum Kind {
 pub(super) struct WrittenValue {
     /// What names it, and tells what it is.
     pub(super) number: u64,
-    /// In bytes.
+    /// The length of the value in bytes.
     pub(super) len: usize,
 }
 

@@ -24,7 +24,7 @@ pub(super) enum Service {
     Either,
 }
 
-/// Which requests are served.
+/// The requests that are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Promise {
     /// Writes of any length.

@@ -50,7 +50,7 @@ pub struct WatchersArgs {
     /// Bytes per value
     #[arg(long, default_value = "4KiB", value_parser = units::bytes)]
     pub val_size: usize,
-    /// Replicas
+    /// Replicas in the cluster
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub replicas: u8,
     /// Measure this etcd executable instead of Quorate

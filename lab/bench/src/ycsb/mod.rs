@@ -69,7 +69,7 @@ pub enum Workload {
     A,
     /// 95 reads to 5 updates: tags of photos
     B,
-    /// Reads: profiles
+    /// Reads alone: profiles of users
     C,
 }
 

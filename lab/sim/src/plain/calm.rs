@@ -15,7 +15,7 @@ pub(super) struct Calm {
     #[arg(long, value_name = "US", default_value_t = 50)]
     pub(super) delay_us: u64,
 
-    /// What it takes beyond that at most, evenly drawn, in us
+    /// What a message takes beyond that at most, evenly drawn, in us
     #[arg(long, value_name = "US", default_value_t = 50)]
     pub(super) jitter_us: u64,
 
@@ -60,7 +60,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Until now.
+    /// What machines have counted until now.
     pub(super) fn of(world: &World) -> Paths {
         Paths {
             fast: world.figure("answered_fast_total"),

@@ -15,17 +15,17 @@ pub(super) fn key(number: u64) -> Bytes {
     Bytes::from(format!("key-{number}"))
 }
 
-/// Every key.
+/// The names of all keys.
 pub(super) fn keys() -> Vec<Bytes> {
     (0..KEYS.into()).map(key).collect()
 }
 
-/// A client.
+/// A client of the cluster.
 #[derive(Default)]
 pub(super) struct Client {
-    /// What it waits for, and how its request is known.
+    /// The question without an answer, and how its request is known.
     pub(super) waits: Option<(u64, Asked)>,
-    /// What it has seen of some keys, for a write on the condition that nothing has changed.
+    /// The versions of keys last read, for a write on the condition that nothing has changed.
     pub(super) read: Versions,
 }
 
@@ -60,7 +60,7 @@ enum Wanted {
 }
 
 impl Client {
-    /// What it asks next; `value` is one that nobody else writes.
+    /// The next question; `value` is one that nobody else writes.
     pub(super) fn ask(&mut self, rng: &mut Rng, now_ns: u64, value: u64) -> Question {
         let value = Bytes::from(value.to_string());
         let [one, two] = two_keys(rng);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// Which clusters, and what is written.
+/// Options: the clusters, and what is written.
 #[derive(Args, Clone, Debug)]
 pub struct CommuteOptions {
     /// The protocol to run
@@ -66,7 +66,7 @@ pub struct CommuteOptions {
     json: bool,
 }
 
-/// A run.
+/// A point that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Point {
     rate: u64,

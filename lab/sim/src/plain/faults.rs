@@ -41,11 +41,11 @@ pub(super) struct Strike {
 pub(super) enum Fault {
     /// The replica's process ends, and its machine loses what was not synced.
     Crash,
-    /// It does nothing.
+    /// The replica does nothing.
     Pause,
     /// Nothing passes between it and the others.
     Cut,
-    /// Its clock is this far off.
+    /// The replica's clock is this far off.
     Clock(i64),
 }
 

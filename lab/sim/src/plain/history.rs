@@ -18,32 +18,32 @@ pub struct Op {
     pub began_ns: u64,
     /// When it was answered, if it was.
     pub ended_ns: Option<u64>,
-    /// What.
+    /// What the client asked.
     pub what: What,
 }
 
 /// What an operation did.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum What {
-    /// It stored a value under each of these keys.
+    /// A value was stored under each of these keys.
     Wrote {
-        /// The keys.
+        /// The keys written.
         keys: Vec<Bytes>,
-        /// The value.
+        /// The value stored.
         value: Bytes,
         /// The versions that this gave them; `None` if nobody knows whether it was done.
         versions: Option<Vec<Version>>,
     },
-    /// It read all these keys at one time, or was told their versions.
+    /// All these keys were read at one time, or the client was told their versions.
     Saw(Vec<Seen>),
 }
 
 /// What a read saw of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// The key.
+    /// The key that was seen.
     pub key: Bytes,
-    /// Its version, and its value if that was told; `None` for no such key.
+    /// The key's version, and its value if that was told; `None` for no such key.
     pub item: Option<(Version, Option<Bytes>)>,
 }
 

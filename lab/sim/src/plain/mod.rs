@@ -34,7 +34,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use world::World;
 
-/// Which clusters, and how they begin.
+/// Options: the clusters, and how they begin.
 #[derive(Args, Clone, Debug)]
 pub struct PlainOptions {
     /// The protocol to run

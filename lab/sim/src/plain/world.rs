@@ -89,7 +89,7 @@ pub(super) struct Node {
     pub(super) is_cut: bool,
 }
 
-/// A cluster.
+/// A cluster in virtual time, with its clients.
 pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) epoch: Epoch,
@@ -154,12 +154,12 @@ impl World {
         })
     }
 
-    /// The same, with hosts that do something wrong on purpose.
+    /// This cluster with hosts that do something wrong on purpose.
     pub(super) fn with_flaw(self, flaw: Option<Flaw>) -> World {
         World { flaw, ..self }
     }
 
-    /// The same, with so many gateways apart.
+    /// This cluster with so many remote gateways.
     pub(super) fn with_gateways(mut self, count: usize) -> World {
         (0..count).for_each(|_| self.open_gateway());
         self

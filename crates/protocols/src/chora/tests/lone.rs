@@ -54,7 +54,7 @@ impl Lone {
         self.0.machine(0)
     }
 
-    /// What it said, to whom.
+    /// The messages that the replica said, and to whom.
     pub(super) fn said(&self) -> &[(Peers, Message)] {
         &self.0.watch.0
     }
@@ -102,7 +102,7 @@ impl Lone {
         header.expect("it has said something")
     }
 
-    /// Its log, as views of its entries.
+    /// The replica's log, as views of its entries.
     pub(super) fn eviews(&self) -> Vec<u64> {
         self.machine()
             .log

@@ -121,7 +121,7 @@ impl Net {
         self.stand_because(me, Reason::Restarted);
     }
 
-    /// The same, for some reason.
+    /// A replica asks for a new view for this reason.
     pub(super) fn stand_because(&mut self, me: usize, reason: Reason) {
         let node = &mut self.nodes[me];
         let machine = node.machine.as_mut().expect("it runs");
@@ -148,13 +148,13 @@ impl Net {
         self.settle_but(usize::MAX);
     }
 
-    /// The same, but for one replica's timers.
+    /// Lets the timers of all but one replica fire, one after the other, until nobody waits for anything.
     pub(super) fn settle_but(&mut self, out: usize) {
         let those: Vec<usize> = (0..self.nodes.len()).filter(|me| *me != out).collect();
         self.settle_timers(&those);
     }
 
-    /// The same among some, who hear nobody else.
+    /// Lets the timers of these replicas fire, who hear nobody else, until nobody waits for anything.
     pub(super) fn settle_among(&mut self, those: &[usize]) {
         let kept = self.cut.clone();
         let is_out = |node: &usize| !those.contains(node);

@@ -29,7 +29,7 @@ impl Schedule {
         Schedule { n, commutes, run }
     }
 
-    /// It comes to a good end.
+    /// The schedule comes to a good end.
     pub(super) fn holds(&self) -> Net {
         self.play(|_| {})
     }
@@ -44,8 +44,8 @@ impl Schedule {
         net
     }
 
-    /// It comes to a good end, but not with this fault: then clients or hosts see something that may not
-    /// be, in these words.
+    /// The schedule comes to a good end, but not with this fault: then clients or hosts see something that
+    /// may not be, in these words.
     pub(super) fn shows(&self, mutant: &str, words: &str) {
         self.holds();
         let (change, _) = broken(mutant);
@@ -129,13 +129,13 @@ impl Net {
         assert!(Cluster::fire(self, me, timer), "{me} waits for {timer:?}");
     }
 
-    /// It crashes, and what it said last is lost.
+    /// A replica crashes, and what it said last is lost.
     pub(super) fn fall(&mut self, me: usize) {
         self.crash(me);
         self.wire.retain(|packet| packet.from != me);
     }
 
-    /// It begins a new life, without its disk.
+    /// A replica begins a new life, without its disk.
     pub(super) fn reborn(&mut self, me: usize) {
         self.fall(me);
         self.restart(me, true);

@@ -31,7 +31,7 @@ fn is_fit(net: &Net) -> usize {
     machines.filter(|machine| is_serving(machine)).count()
 }
 
-/// Which message arrives next.
+/// The message that arrives next.
 fn pick(net: &mut Net, is_fast: bool) -> usize {
     let is_quick = |(_, packet): &(usize, &Packet<Replica>)| {
         let message = packet.message();

@@ -48,7 +48,7 @@ pub(super) fn calibrate(path: &Path) -> Result<(), String> {
 }
 
 impl Costs {
-    /// Those of a file.
+    /// Reads the costs in a file.
     ///
     /// # Errors
     /// If there is no such file, or it holds something else.
@@ -59,7 +59,7 @@ impl Costs {
         Ok(Costs(costs))
     }
 
-    /// The same for whatever happens to a message, ns.
+    /// Costs that are the same for whatever happens to a message, ns.
     #[cfg(test)]
     pub(super) fn even(message_ns: f64) -> Costs {
         let names = HOSTS.map(|hosts| hosts.protocol).into_iter();
@@ -74,7 +74,7 @@ impl Costs {
         Costs(all.collect())
     }
 
-    /// Those of a protocol.
+    /// The costs of a protocol.
     ///
     /// # Errors
     /// If the file does not say them.

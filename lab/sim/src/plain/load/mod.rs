@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use systems::System;
 
-/// Which clusters, and what is written.
+/// Options: the clusters, and what is written.
 #[derive(Args, Clone, Debug)]
 pub struct LoadOptions {
     /// Protocols, and ways to run one: nezha-linked (each client is a gateway), nezha-apart (five gateways),
@@ -93,7 +93,7 @@ pub struct LoadOptions {
     duration_ms: u64,
 }
 
-/// A run.
+/// A point that is measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Point {
     system: System,
@@ -111,7 +111,7 @@ struct Measured {
     held_us: f64,
     p50_us: u64,
     p99_us: u64,
-    /// Which part of the time the core of the busiest replica and of the busiest gateway was busy.
+    /// Percentage of the time in which the core of the busiest replica and of the busiest gateway was busy.
     replica_percent: f64,
     gateway_percent: f64,
     /// What a write takes of gateways' cores.
