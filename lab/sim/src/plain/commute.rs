@@ -28,7 +28,7 @@ pub struct CommuteOptions {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
     replicas: u16,
 
-    /// Gateways apart beside them, through which all writes go; 0 for none
+    /// Remote gateways beside them, through which all writes go; 0 for none
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=16))]
     gateways: u16,
 

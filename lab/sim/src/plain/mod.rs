@@ -2,7 +2,7 @@
 //!
 //! The simulator's other clusters have etcd's store, every write of which conflicts with every other. Here
 //! protocols may let writes pass each other, and hosts have to bear that: replicas crash, stand still and are
-//! cut off, links lose, repeat and mix up, clocks jump, gateways apart are killed, and what clients saw must have
+//! cut off, links lose, repeat and mix up, clocks jump, remote gateways are killed, and what clients saw must have
 //! happened one after the other ([`history`]).
 
 mod apart;
@@ -49,7 +49,7 @@ pub struct PlainOptions {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
     replicas: u16,
 
-    /// Gateways apart beside them, through which half of the writes go
+    /// Remote gateways beside them, through which half of the writes go
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=16))]
     gateways: u16,
 

@@ -22,7 +22,7 @@ pub(super) enum Pace {
     Clients(u64),
 }
 
-/// Where they go, if there are no gateways apart.
+/// Where they go, if there are no remote gateways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Entrance {
     /// To all replicas alike.

@@ -96,7 +96,7 @@ pub(super) struct World {
     pub(super) weather: Weather,
     pub(super) queue: Queue<Event>,
     pub(super) nodes: Vec<Node>,
-    /// Gateways apart, those that were killed included.
+    /// Remote gateways, those that were killed included.
     pub(super) gateways: Vec<Apart>,
     pub(super) clients: Vec<Client>,
     /// Writes that come whether those before are answered or not, in the place of clients.
