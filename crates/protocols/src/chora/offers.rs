@@ -4,6 +4,7 @@ use super::Replica;
 use super::messages::{Message, Timer};
 use crate::shared::admission::{Patience, refusal};
 use crate::shared::backlog::{Backlog, refuse_withdrawn};
+use crate::shared::entry_names::EntryNames;
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, MemberIndex, Now, Out, Outcome,
     Refusal, RequestId,
@@ -34,37 +35,36 @@ pub(super) struct Clients {
     pub(super) open: Vec<Offer>,
     /// Whether all own entries were handed on.
     pub(super) are_handed_on: bool,
-    /// Sequence number of the last own entry.
-    pub(super) seq: u64,
+    /// Names of own entries.
+    names: EntryNames,
     /// Whether they wait in vain.
     pub(super) patience: Patience,
 }
 
-impl Default for Clients {
-    fn default() -> Self {
+impl Clients {
+    /// Nobody has sent anything yet.
+    pub(super) fn new(names: EntryNames) -> Self {
         Clients {
             backlog: Backlog::default(),
             open: Vec::new(),
             are_handed_on: true,
-            seq: 0,
+            names,
             patience: Patience::default(),
         }
     }
-}
 
-impl Hash for Clients {
-    fn hash<H: Hasher>(&self, to: &mut H) {
-        (&self.backlog, &self.open, self.seq, self.patience).hash(to);
-    }
-}
-
-impl Clients {
     /// A view begins: no own entry was given to a proposer of it.
     pub(super) fn enter_view(&mut self) {
         self.open
             .iter_mut()
             .for_each(|offer| offer.is_handed_on = false);
         self.are_handed_on = false;
+    }
+}
+
+impl Hash for Clients {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        (&self.backlog, &self.open, self.names, self.patience).hash(to);
     }
 }
 
@@ -121,12 +121,7 @@ impl Replica {
     fn form_entry(&mut self, now: Now) {
         let (commands, bytes) = (self.config.batch_commands_max, self.config.batch_bytes_max);
         let batch = self.clients.backlog.fill(commands, bytes);
-        self.clients.seq += 1;
-        let id = EntryId {
-            origin: self.config.my_id(),
-            boot: self.config.boot,
-            seq: self.clients.seq,
-        };
+        let id = self.clients.names.next();
         self.clients.open.push(Offer {
             entry: batch.finish(id, now.clock_ns),
             is_handed_on: false,

@@ -16,6 +16,7 @@ use super::rounds::Rounds;
 use super::traffic::Traffic;
 use super::waits::Watch;
 use crate::shared::decided::DecidedSet;
+use crate::shared::entry_names::EntryNames;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
 use quorate_core::{Lsn, MemberIndex, MemberSet, Now, Out, Past, Slot};
@@ -85,7 +86,7 @@ impl Replica {
             done,
             own: OwnSlots::new(ap),
             queue: VecDeque::new(),
-            clients: Clients::default(),
+            clients: Clients::new(EntryNames::new(config.my_id(), config.boot)),
             reads: ReadQueries::default(),
             rounds: Rounds::new(config),
             down: MemberSet::EMPTY,

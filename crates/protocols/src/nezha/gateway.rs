@@ -8,6 +8,7 @@ use super::hold::Hold;
 use super::messages::{Body, FastReply, Outcome};
 use super::mutants::Fault;
 use crate::shared::backlog::{Backlog, refuse_withdrawn};
+use crate::shared::entry_names::EntryNames;
 use bytes::Bytes;
 use quorate_core::pace::{ACK_NS_MAX, Pace};
 use quorate_core::{
@@ -28,16 +29,14 @@ pub(super) const COUNTED_SLOWLY: u128 = 0;
 /// What a gateway sees to.
 #[derive(Clone, Debug)]
 pub(super) struct Gateway {
-    /// Under which number it names entries.
-    origin: ReplicaId,
     /// The member it runs inside; none for a remote gateway.
     inside: Option<MemberIndex>,
     /// Commands without an entry.
     backlog: Backlog,
     /// Entries that are to be decided.
     pub(super) pending: BTreeMap<EntryId, Pending>,
-    /// Sequence number of the last own entry.
-    seq: u64,
+    /// Names of own entries.
+    names: EntryNames,
     pub(super) estimates: Estimates,
     pub(super) hold: Hold,
     /// How far each member is, and in which view: never told of one by another.
@@ -108,7 +107,7 @@ impl Committed {
 
 impl Hash for Gateway {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        (&self.backlog, self.seq, &self.estimates, &self.synced).hash(to);
+        (&self.backlog, self.names, &self.estimates, &self.synced).hash(to);
         (&self.hold, self.view).hash(to);
         for pending in self.pending.values() {
             (&pending.body, pending.is_answered).hash(to);
@@ -195,11 +194,10 @@ impl Gateway {
     pub(super) fn remote(config: &Config, origin: ReplicaId) -> Gateway {
         let n = config.n();
         Gateway {
-            origin,
             inside: None,
             backlog: Backlog::default(),
             pending: BTreeMap::new(),
-            seq: 0,
+            names: EntryNames::new(origin, config.boot),
             estimates: Estimates::new(n),
             hold: Hold::new(config.hold),
             synced: vec![(0, Slot(0)); n],
@@ -271,12 +269,7 @@ impl Gateway {
         self.silent_since_ns.get_or_insert(now.mono_ns);
         let (most, bytes) = (config.batch_commands_max, config.batch_bytes_max);
         let batch = self.backlog.fill(most, bytes);
-        self.seq += 1;
-        let id = EntryId {
-            origin: self.origin,
-            boot: config.boot,
-            seq: self.seq,
-        };
+        let id = self.names.next();
         let entry = batch.finish(id, now.clock_ns);
         let commands: Result<Vec<Command>, _> = entry.commands().collect();
         let footprint = config.footprint(&commands.unwrap_or_default());

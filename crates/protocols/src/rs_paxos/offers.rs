@@ -86,12 +86,7 @@ impl Replica {
             false => (&mut self.backlog, self.config.batch_bytes_max),
         };
         let batch = backlog.fill(self.config.batch_commands_max, bytes_max);
-        self.seq += 1;
-        let id = EntryId {
-            origin: self.config.my_id(),
-            boot: self.config.boot,
-            seq: self.seq,
-        };
+        let id = self.names.next();
         let entry = batch.finish(id, now.clock_ns);
         let until_ns = self.hand_on(&entry, out);
         self.large_offers += usize::from(is_large);

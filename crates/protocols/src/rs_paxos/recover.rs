@@ -15,6 +15,7 @@ use super::role::{Armed, Proposal, Role};
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
+use crate::shared::entry_names::EntryNames;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
 use crate::shared::under_way::Line;
@@ -67,7 +68,7 @@ impl Replica {
             backlog: Backlog::default(),
             offers: Vec::<Offer>::new(),
             large_offers: 0,
-            seq: 0,
+            names: EntryNames::new(config.my_id(), config.boot),
             reads: ReadQueries::default(),
             lease: Lease::after_start(config, now.mono_ns),
             presence: Presence::of(config.others()),

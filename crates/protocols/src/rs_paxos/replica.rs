@@ -18,6 +18,7 @@ use crate::shared::admission::Patience;
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
+use crate::shared::entry_names::EntryNames;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
 use crate::shared::under_way::Line;
@@ -64,8 +65,8 @@ pub struct Replica {
     pub(super) offers: Vec<Offer>,
     /// How many own entries others pass.
     pub(super) large_offers: usize,
-    /// Sequence number of the last own entry.
-    pub(super) seq: u64,
+    /// Names of own entries.
+    pub(super) names: EntryNames,
     /// Reads; none goes through the log.
     pub(super) reads: ReadQueries<Answers>,
     /// Leases for reads, granted and held.
@@ -152,7 +153,7 @@ impl Introspect for Replica {
         self.orders_end.max(self.ap).hash(to);
         (&self.role, self.leadership).hash(to);
         (&self.large, &self.parked, &self.lease).hash(to);
-        (&self.backlog, &self.offers, self.seq, &self.reads).hash(to);
+        (&self.backlog, &self.offers, self.names, &self.reads).hash(to);
         self.disk.hash(to);
         let candidacy = self.role.candidacy_lsn();
         candidacy.map(|lsn| self.disk.is_durable(lsn)).hash(to);

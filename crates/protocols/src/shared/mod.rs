@@ -5,6 +5,7 @@ pub(crate) mod backlog;
 pub(crate) mod code;
 pub(crate) mod decided;
 pub(crate) mod disk;
+pub(crate) mod entry_names;
 pub(crate) mod faults;
 pub(crate) mod lives;
 pub(crate) mod params;

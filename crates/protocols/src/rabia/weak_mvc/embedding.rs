@@ -31,8 +31,7 @@ impl Replica {
 
     /// A name and a stamp for an entry that is formed outside.
     pub(crate) fn name_entry(&mut self, now: Now) -> EntryName {
-        let (origin, boot) = (self.config.my_id(), self.config.boot);
-        self.names.next(origin, boot, now.clock_ns)
+        self.names.next(now.clock_ns)
     }
 
     /// Whether a replica that lost its promises has something else to wait for than slots.

@@ -4,10 +4,11 @@ use super::Replica;
 use super::messages::{Message, Timer};
 use crate::shared::admission::refusal;
 use crate::shared::backlog::{Backlog, refuse_withdrawn, withdraw_reads};
+use crate::shared::entry_names::EntryNames;
 use crate::shared::under_way::UnderWay;
 use quorate_core::{
-    Boot, Class, Command, Due, EntryId, MemberIndex, MemberSet, Now, Out, Outcome, Peers, Refusal,
-    ReplicaId, RequestId,
+    Class, Command, Due, EntryId, MemberIndex, MemberSet, Now, Out, Outcome, Peers, Refusal,
+    RequestId,
 };
 use std::collections::BTreeSet;
 
@@ -33,29 +34,31 @@ pub(crate) struct EntryName {
 }
 
 /// Names and stamps of own entries.
-#[derive(Clone, Copy, Default, Hash, Debug)]
+#[derive(Clone, Copy, Hash, Debug)]
 pub(super) struct Names {
-    /// Sequence number of the last own entry.
-    seq: u64,
+    ids: EntryNames,
     /// The hybrid clock, in ns: the last stamp given, or seen if that was later.
     hlc_ns: u64,
 }
 
 impl Names {
+    /// No own entry has a name yet.
+    pub(super) fn new(ids: EntryNames) -> Self {
+        Names { ids, hlc_ns: 0 }
+    }
+
     /// The name of the next own entry.
-    pub(super) fn next(&mut self, origin: ReplicaId, boot: Boot, clock_ns: u64) -> EntryName {
-        self.seq += 1;
+    pub(super) fn next(&mut self, clock_ns: u64) -> EntryName {
         self.hlc_ns = clock_ns.max(self.hlc_ns + 1);
-        let seq = self.seq;
         EntryName {
-            id: EntryId { origin, boot, seq },
+            id: self.ids.next(),
             stamp_ns: self.hlc_ns,
         }
     }
 
     /// Whether an own entry has this sequence number.
     pub(super) fn has_given(&self, seq: u64) -> bool {
-        seq <= self.seq
+        self.ids.has_given(seq)
     }
 
     /// Later stamps are behind this one.

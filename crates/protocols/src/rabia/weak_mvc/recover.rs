@@ -13,6 +13,7 @@ use super::reserve::Reserve;
 use super::waits::Presence;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
+use crate::shared::entry_names::EntryNames;
 use crate::shared::under_way::Line;
 use quorate_core::{Lsn, Machine, MemberSet, Now, Out, Past, Peers, Slot};
 use std::collections::VecDeque;
@@ -74,7 +75,7 @@ impl Replica {
             lanes: Lanes::default(),
             voided: Vec::new(),
             reserve: Reserve::default(),
-            names: Names::default(),
+            names: Names::new(EntryNames::new(config.my_id(), config.boot)),
             presence: Presence::of(config.others()),
             written: Lsn(0),
             disk: Disk::at_start(out.persisted()),
