@@ -150,7 +150,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.trace.bytes(&bytes);
         for to in 0..self.nodes.len() + self.gateways.len() {
             let meant = match frame.to {
-                // Gateways apart are no members.
+                // Remote gateways are no members.
                 Peers::All => to != from && to < self.nodes.len(),
                 Peers::One(id) => id == self.number(to),
             };

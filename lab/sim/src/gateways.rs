@@ -1,4 +1,4 @@
-//! Gateways apart: machines without a replica, on which one gateway runs after the other.
+//! Remote gateways: machines without a replica, on which one gateway runs after the other.
 //!
 //! A gateway that is killed is forgotten with all it knew; the next one draws a number and a boot of its own.
 //! What they answer is judged with everything else. They have the numbers behind the replicas' on the network,
@@ -18,7 +18,7 @@ use quorate_host::{
 use quorate_protocols::{RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config};
 
 /// The machine that gateways run on.
-pub(crate) struct Apart {
+pub(crate) struct RemoteGateway {
     /// `None` while there is none.
     pub(crate) gateway: Option<Gateway<RemoteGatewayMachine>>,
     pub(crate) clock: Clock,
@@ -37,10 +37,10 @@ enum Arrived {
     Epoch(Box<Epoch>),
 }
 
-impl Apart {
-    pub(crate) fn draw(count: usize, clocks: &ClockPlan, seed: u64) -> Vec<Apart> {
+impl RemoteGateway {
+    pub(crate) fn draw(count: usize, clocks: &ClockPlan, seed: u64) -> Vec<RemoteGateway> {
         let mut rng = generator(seed, "gateway clocks");
-        let one = |_| Apart {
+        let one = |_| RemoteGateway {
             gateway: None,
             clock: draw_clock(&mut rng, clocks),
             me: ReplicaId(ReplicaId::GATEWAYS),
@@ -94,10 +94,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         let machine = machine::<A>(&config.epoch, me, boot);
         let now_ns = self.queue.now_ns();
-        let apart = &mut self.gateways[index];
-        (apart.me, apart.boot) = (me, boot);
-        let now = apart.clock.now(now_ns);
-        apart.gateway = Some(Gateway::new(config, machine.as_ref(), now));
+        let remote = &mut self.gateways[index];
+        (remote.me, remote.boot) = (me, boot);
+        let now = remote.clock.now(now_ns);
+        remote.gateway = Some(Gateway::new(config, machine.as_ref(), now));
         self.trace
             .event(now_ns, "open gateway", &[index as u64, boot.0], || {
                 format!("g{} as {me}", index + 1)
@@ -128,10 +128,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 format!("g{}", index + 1)
             });
         self.record(|| What::Note(format!("g{} is killed", index + 1)));
-        let apart = &mut self.gateways[index];
-        apart.inbox.clear();
-        (apart.turn_at_ns, apart.wake_at_ns) = (None, None);
-        let (endpoint, me) = (self.nodes.len() + index, apart.me);
+        let remote = &mut self.gateways[index];
+        remote.inbox.clear();
+        (remote.turn_at_ns, remote.wake_at_ns) = (None, None);
+        let (endpoint, me) = (self.nodes.len() + index, remote.me);
         for node in 0..self.nodes.len() {
             self.network.reset(endpoint, node);
             if self.nemesis.rng.bool() {
@@ -171,9 +171,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     fn take_in(&mut self, endpoint: usize, arrived: Arrived) {
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
-        if apart.gateway.is_some() {
-            apart.inbox.push(arrived);
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
+        if remote.gateway.is_some() {
+            remote.inbox.push(arrived);
             self.gateway_turn_soon(endpoint);
         }
     }
@@ -181,18 +181,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn gateway_turn_soon(&mut self, endpoint: usize) {
         let now_ns = self.queue.now_ns();
         let delay = self.nemesis.rng.u64(..=self.plan.service_max_ns);
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
-        if apart.turn_at_ns.is_none() {
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
+        if remote.turn_at_ns.is_none() {
             let (node, at_ns) = (endpoint, now_ns + delay);
-            apart.turn_at_ns = Some(at_ns);
+            remote.turn_at_ns = Some(at_ns);
             self.queue.after(delay, Event::Turn { node, at_ns });
         }
     }
 
     pub(crate) fn gateway_wakes(&mut self, endpoint: usize, at_ns: u64) {
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
-        if apart.wake_at_ns == Some(at_ns) {
-            apart.wake_at_ns = None;
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
+        if remote.wake_at_ns == Some(at_ns) {
+            remote.wake_at_ns = None;
             self.gateway_turn_soon(endpoint);
         }
     }
@@ -200,15 +200,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// One turn of a gateway.
     pub(crate) fn gateway_turn(&mut self, endpoint: usize, at_ns: u64) -> Result<(), Violation> {
         let now_ns = self.queue.now_ns();
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
-        if apart.turn_at_ns != Some(at_ns) {
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
+        if remote.turn_at_ns != Some(at_ns) {
             return Ok(());
         }
-        apart.turn_at_ns = None;
-        let now = apart.clock.now(now_ns);
-        let (me, boot) = (apart.me, apart.boot);
-        let inbox = std::mem::take(&mut apart.inbox);
-        let Some(gateway) = &mut apart.gateway else {
+        remote.turn_at_ns = None;
+        let now = remote.clock.now(now_ns);
+        let (me, boot) = (remote.me, remote.boot);
+        let inbox = std::mem::take(&mut remote.inbox);
+        let Some(gateway) = &mut remote.gateway else {
             return Ok(());
         };
         for arrived in inbox {
@@ -226,8 +226,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
         }
         self.look_after_gateway(endpoint - self.nodes.len());
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
-        let Some(gateway) = &mut apart.gateway else {
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
+        let Some(gateway) = &mut remote.gateway else {
             return Ok(());
         };
         let GatewayEffects {
@@ -236,7 +236,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             events,
         } = gateway.turn(now);
         let (is_behind, wake_ns) = (gateway.is_behind(), gateway.next_wake());
-        let wake_ns = wake_ns.map(|due| apart.clock.time_of(due).max(now_ns + 1));
+        let wake_ns = wake_ns.map(|due| remote.clock.time_of(due).max(now_ns + 1));
         self.note_events(endpoint, events)?;
         frames.iter().for_each(|frame| self.send(endpoint, frame));
         for (token, answer) in answers {
@@ -246,11 +246,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let newest = Box::new(self.newest_epoch().clone());
             self.take_in(endpoint, Arrived::Epoch(newest));
         }
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
         if let Some(at_ns) = wake_ns
-            && apart.wake_at_ns.is_none_or(|planned| planned > at_ns)
+            && remote.wake_at_ns.is_none_or(|planned| planned > at_ns)
         {
-            apart.wake_at_ns = Some(at_ns);
+            remote.wake_at_ns = Some(at_ns);
             let (node, delay) = (endpoint, at_ns - now_ns);
             self.queue.after(delay, Event::Wake { node, at_ns });
         }

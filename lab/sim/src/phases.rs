@@ -1,7 +1,7 @@
 //! How a seed goes: the cluster is hurt, a part of it is healed and must do, all of it is healed and
 //! must come to the same.
 
-use crate::gateways::Apart;
+use crate::gateways::RemoteGateway;
 use crate::node::Power;
 use crate::recording::What;
 use crate::report::Violation;
@@ -219,7 +219,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         let states = members.map(|index| self.nodes[index].host.as_ref().map(state));
         let states: Vec<_> = states.collect();
-        self.gateways.iter().all(Apart::is_idle)
+        self.gateways.iter().all(RemoteGateway::is_idle)
             && states.iter().all(|state| matches!(state, Some((_, 0))))
             && states.windows(2).all(|pair| pair[0] == pair[1])
     }

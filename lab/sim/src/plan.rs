@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) holds_back: bool,
     /// Parameters of the protocol that were not given are drawn.
     pub(crate) draws_settings: bool,
-    /// Gateways apart.
+    /// How many remote gateways there are.
     pub(crate) gateways: usize,
 }
 

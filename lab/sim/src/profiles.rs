@@ -40,7 +40,7 @@ pub(crate) const SWITCHES: &str = "switches";
 /// The profile that raises the feature level.
 pub(crate) const LEVELS: &str = "levels";
 
-/// The profile that has gateways apart.
+/// The profile that has remote gateways.
 pub(crate) const GATEWAYS: &str = "gateways";
 
 /// The profile that puts old copies of folders back.

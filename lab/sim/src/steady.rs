@@ -31,14 +31,14 @@ pub(crate) struct Steady {
     pub(crate) wrong: Option<WrongClock>,
     /// Whether messages are counted by what they say.
     pub(crate) counts_messages: bool,
-    /// Replicas that are far from each other, and a gateway apart that may be far from all.
+    /// Replicas that are far from each other, and a remote gateway that may be far from all.
     pub(crate) places: Option<Places>,
 }
 
 /// Replicas at most that have places of their own, and a gateway.
 pub(crate) const PLACES_MAX: usize = 10;
 
-/// How far the replicas are from each other, and from a gateway apart behind them.
+/// How far the replicas are from each other, and from a remote gateway behind them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     /// Whether there is that gateway. It takes all requests.

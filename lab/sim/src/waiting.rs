@@ -25,9 +25,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Withdraws the requests at a gateway whose clients wait no longer.
     pub(crate) fn look_after_gateway(&mut self, gateway: usize) {
         let (now_ns, clients) = (self.queue.now_ns(), &self.clients);
-        let apart = &mut self.gateways[gateway];
-        let now = apart.clock.now(now_ns);
-        if let Some(gateway) = &mut apart.gateway {
+        let remote = &mut self.gateways[gateway];
+        let now = remote.clock.now(now_ns);
+        if let Some(gateway) = &mut remote.gateway {
             gateway.withdraw(now, |token| is_wanted(clients, token));
         }
     }

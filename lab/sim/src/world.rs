@@ -4,7 +4,7 @@ use crate::agreement::Agreement;
 use crate::capacity::{self, Rig, RigOf};
 use crate::clients::Clients;
 use crate::disk::Disk;
-use crate::gateways::Apart;
+use crate::gateways::RemoteGateway;
 use crate::inspect_disk::InspectionCache;
 use crate::judge::{self, Journal};
 use crate::leases::Leases;
@@ -162,8 +162,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) queue: Queue<Event<A::Query, A::Answer>>,
     pub(crate) rng: Rng,
     pub(crate) nodes: Vec<Node<M, A>>,
-    /// Gateways apart; on the network they are behind the replicas.
-    pub(crate) gateways: Vec<Apart>,
+    /// Remote gateways; on the network they are behind the replicas.
+    pub(crate) gateways: Vec<RemoteGateway>,
     pub(crate) network: Network,
     /// Of each connection, when that came about which a replica heard last.
     pub(crate) links_heard: BTreeMap<(usize, usize), u64>,
@@ -230,7 +230,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         if plan.draws_settings {
             vary(&mut epoch, &mut generator(setup.seed, "settings"));
         }
-        let gateways = Apart::draw(plan.gateways, &plan.clocks, setup.seed);
+        let gateways = RemoteGateway::draw(plan.gateways, &plan.clocks, setup.seed);
         let mut network = Network::new(n + gateways.len());
         if let Some(places) = setup.schedule.steady.and_then(|steady| steady.places) {
             let endpoints = n + gateways.len();

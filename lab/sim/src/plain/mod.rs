@@ -5,7 +5,6 @@
 //! cut off, links lose, repeat and mix up, clocks jump, remote gateways are killed, and what clients saw must have
 //! happened one after the other ([`history`]).
 
-mod apart;
 mod calm;
 mod clients;
 mod commute;
@@ -16,6 +15,7 @@ mod load;
 mod nodes;
 mod offers;
 mod outcome;
+mod remote_gateways;
 mod world;
 
 pub use commute::CommuteOptions;

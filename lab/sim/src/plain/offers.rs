@@ -1,8 +1,8 @@
 //! Writes that come at random, whether those before are answered or not, or from clients of which each waits for its
 //! answer, and how long they take.
 
-use super::apart::Apart;
 use super::clients::key;
+use super::remote_gateways::RemoteGateway;
 use super::world::{Event, World};
 use crate::network::exponential;
 use bytes::Bytes;
@@ -120,7 +120,7 @@ impl World {
         let figures = hosts
             .filter_map(|host| host.look().machine())
             .flat_map(Introspect::figures);
-        let figures = figures.chain(self.gateways.iter().flat_map(Apart::figures));
+        let figures = figures.chain(self.gateways.iter().flat_map(RemoteGateway::figures));
         let values = figures.filter(|(name, _)| *name == wanted);
         values.map(|(_, value)| value).sum()
     }

@@ -1,12 +1,12 @@
 //! One cluster in virtual time.
 
-use super::apart::Apart;
 use super::clients::{self, Client, Learned, Question};
 use super::cores::Cores;
 use super::faults::{Fault, Strike, Weather};
 use super::history::{self, Op};
 use super::offers::Offers;
 use super::outcome::Outcome;
+use super::remote_gateways::RemoteGateway;
 use crate::disk::Disk;
 use crate::node::Clock;
 use crate::queue::Queue;
@@ -97,7 +97,7 @@ pub(super) struct World {
     pub(super) queue: Queue<Event>,
     pub(super) nodes: Vec<Node>,
     /// Remote gateways, those that were killed included.
-    pub(super) gateways: Vec<Apart>,
+    pub(super) gateways: Vec<RemoteGateway>,
     pub(super) clients: Vec<Client>,
     /// Writes that come whether those before are answered or not, in the place of clients.
     pub(super) offers: Option<Offers>,
@@ -460,7 +460,7 @@ impl World {
         let digest = |node: &Node| node.host.as_ref().map(|host| host.look().digest());
         let first = digest(&self.nodes[0]);
         self.nodes.iter().all(|node| digest(node) == first)
-            && self.gateways.iter().all(Apart::is_idle)
+            && self.gateways.iter().all(RemoteGateway::is_idle)
     }
 
     fn explain(&self) -> String {

@@ -83,7 +83,7 @@ pub struct WanOptions {
 enum Entrance {
     /// A replica, counted from 0.
     Replica(usize),
-    /// A gateway apart, where these clients are.
+    /// A remote gateway, where these clients are.
     Gateway(usize),
 }
 

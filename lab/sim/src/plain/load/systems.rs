@@ -10,7 +10,7 @@ pub(super) struct System {
     pub(super) name: &'static str,
     pub(super) protocol: &'static str,
     params: &'static [(&'static str, &'static str)],
-    /// Apart from replicas.
+    /// How many remote gateways there are.
     pub(super) gateways: usize,
     /// A client is its gateway, so that nothing is between them.
     pub(super) is_linked: bool,

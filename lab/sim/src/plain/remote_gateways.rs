@@ -1,4 +1,4 @@
-//! Gateways apart, in front of a cluster with the plain store: killed at any time, and followed by others under
+//! Remote gateways, in front of a cluster with the plain store: killed at any time, and followed by others under
 //! other numbers. They have the numbers behind the replicas' on the network, each its own for ever.
 
 use super::world::{Event, World};
@@ -13,14 +13,14 @@ use quorate_plain_store::{Query, Store};
 use quorate_protocols::{RemoteGatewayMachine, remote_gateway_config};
 
 /// A gateway, or one that was.
-pub(super) struct Apart {
+pub(super) struct RemoteGateway {
     gateway: Option<Gateway<RemoteGatewayMachine>>,
     me: ReplicaId,
     pub(super) clock: Clock,
     turn_at_ns: Option<u64>,
 }
 
-impl Apart {
+impl RemoteGateway {
     /// What its machine says of itself.
     pub(super) fn figures(&self) -> Vec<(&'static str, f64)> {
         self.gateway.as_ref().map_or(Vec::new(), Gateway::figures)
@@ -46,7 +46,7 @@ impl World {
     pub(super) fn living_gateways(&self) -> Vec<usize> {
         let first = self.nodes.len();
         let living = self.gateways.iter().enumerate();
-        let living = living.filter(|(_, apart)| apart.gateway.is_some());
+        let living = living.filter(|(_, remote)| remote.gateway.is_some());
         living.map(|(at, _)| first + at).collect()
     }
 
@@ -85,7 +85,7 @@ impl World {
         let clock = Clock::right();
         let now = clock.now(self.queue.now_ns());
         let endpoint = self.nodes.len() + self.gateways.len();
-        self.gateways.push(Apart {
+        self.gateways.push(RemoteGateway {
             gateway: Some(Gateway::new(config, Some(&machine), now)),
             me,
             clock,
@@ -97,8 +97,8 @@ impl World {
 
     /// A gateway is killed, and another one starts.
     pub(super) fn kill_gateway(&mut self, endpoint: usize) {
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
-        if apart.gateway.take().is_some() {
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
+        if remote.gateway.take().is_some() {
             *self.outcome.faults.entry("kill of a gateway").or_default() += 1;
             self.link_gateway(endpoint, false);
             self.open_gateway();
@@ -137,8 +137,8 @@ impl World {
         happens: impl FnOnce(&mut Gateway<RemoteGatewayMachine>, quorate_core::Now),
     ) {
         let now = self.now(endpoint);
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
-        if let Some(gateway) = &mut apart.gateway {
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
+        if let Some(gateway) = &mut remote.gateway {
             happens(gateway, now);
             self.gateway_turn_soon(endpoint);
         }
@@ -151,9 +151,9 @@ impl World {
 
     fn gateway_turn_after(&mut self, endpoint: usize, delay_ns: u64) {
         let at_ns = self.queue.now_ns() + delay_ns;
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
-        if apart.turn_at_ns.is_none_or(|due| due > at_ns) {
-            apart.turn_at_ns = Some(at_ns);
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
+        if remote.turn_at_ns.is_none_or(|due| due > at_ns) {
+            remote.turn_at_ns = Some(at_ns);
             let (node, life) = (endpoint, 0);
             self.queue.after(delay_ns, Event::Turn { node, life });
         }
@@ -165,13 +165,13 @@ impl World {
         if self.is_overtaken(due) {
             return Ok(());
         }
-        let apart = &mut self.gateways[endpoint - self.nodes.len()];
-        apart.turn_at_ns = None;
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
+        remote.turn_at_ns = None;
         if let Some(busy_ns @ 1..) = busy_ns {
             self.gateway_turn_after(endpoint, busy_ns);
             return Ok(());
         }
-        let Some(gateway) = &mut apart.gateway else {
+        let Some(gateway) = &mut remote.gateway else {
             return Ok(());
         };
         let GatewayEffects {
@@ -180,7 +180,7 @@ impl World {
             events,
         } = gateway.turn(now);
         let wake = gateway.next_wake();
-        let wake_ns = wake.map(|due| apart.clock.time_of(due));
+        let wake_ns = wake.map(|due| remote.clock.time_of(due));
         self.note(endpoint, events)?;
         for frame in frames {
             self.send(endpoint, frame.to, frame.chunks.concat().into());
