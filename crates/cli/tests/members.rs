@@ -133,6 +133,14 @@ impl Fleet {
         self.replicas.insert(id, Replica { child, dir, url });
     }
 
+    /// Waits until a replica ends by itself and says that it was removed.
+    async fn ends_as_removed(&mut self, id: u16) {
+        let replica = self.replicas.get_mut(&id).unwrap();
+        assert_eq!(replica.ended().await.code(), Some(1));
+        let said = format!("replica {id} was removed from the cluster");
+        assert!(replica.log().contains(&said), "{}", replica.log());
+    }
+
     async fn cluster(&self, via: u16) -> Cluster {
         let endpoint = Endpoint::from_shared(self.replicas[&via].url.clone()).unwrap();
         let endpoint = endpoint.timeout(support::PATIENCE);
@@ -392,22 +400,12 @@ async fn a_removed_replica_ends_and_comes_back_only_as_a_new_one() {
     let mut fleet = Fleet::begin("rabia", 5).await;
     let mut cluster = fleet.cluster(1).await;
     cluster.remove(3).await.unwrap();
-    let said = "replica 3 was removed from the cluster";
-    for _ in 0..2 {
-        let replica = fleet.replicas.get_mut(&3).unwrap();
-        assert_eq!(replica.ended().await.code(), Some(1));
-        let log = replica.log();
-        assert!(
-            log.trim_end().lines().last().unwrap().contains(said),
-            "{log}"
-        );
-        fleet.start(3, &[]);
-    }
-    fleet.replicas.get_mut(&3).unwrap().ended().await;
+    fleet.ends_as_removed(3).await;
+    fleet.start(3, &[]);
+    fleet.ends_as_removed(3).await;
     assert_eq!(cluster.list().await, "1 2");
     let mut client = Client::connect(&fleet.replicas[&1].url).await;
     client.put("without", "three").await.unwrap();
-
     fs::remove_dir_all(fleet.dir(3)).unwrap();
     assert_eq!(cluster.add(&fleet.peers[&3]).await.unwrap(), 3);
     fleet.start(3, &[]);
@@ -460,10 +458,7 @@ async fn who_was_removed_is_not_dialled_for_ever() {
     let (_, now) = after(start).await;
     assert_eq!(now, before);
     fleet.start(fifth, &[]);
-    let former = fleet.replicas.get_mut(&fifth).unwrap();
-    assert_eq!(former.ended().await.code(), Some(1));
-    let said = format!("replica {fifth} was removed from the cluster");
-    assert!(former.log().contains(&said), "{}", former.log());
+    fleet.ends_as_removed(fifth).await;
 }
 
 /// Scenario: an operator looks at the cluster, puts a new replica in the place of a dead one with one

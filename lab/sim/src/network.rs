@@ -3,6 +3,7 @@
 use crate::plan::Links;
 use fastrand::Rng;
 use quorate_core::SECONDS;
+use std::collections::BTreeMap;
 
 /// The state of all links, by ordered pair of replicas.
 pub(crate) struct Network {
@@ -21,6 +22,8 @@ pub(crate) struct Network {
     slow_ns: Vec<(u64, u64)>,
     /// What every frame on a link takes beyond what links take.
     ways_ns: Vec<u64>,
+    /// When that came about which an end heard last of a connection.
+    heard_ns: BTreeMap<(usize, usize), u64>,
     pub(crate) counts: Counts,
 }
 
@@ -74,8 +77,18 @@ impl Network {
             free_ns: vec![0; n * n],
             slow_ns: vec![(0, 0); n * n],
             ways_ns: vec![0; n * n],
+            heard_ns: BTreeMap::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// Whether an end has heard nothing later of a connection: a server hears of its connections to a peer in their
+    /// order, late or not at all.
+    pub(crate) fn is_news(&mut self, link: (usize, usize), of_ns: u64) -> bool {
+        let heard = self.heard_ns.entry(link).or_default();
+        let is_news = *heard <= of_ns;
+        *heard = (*heard).max(of_ns);
+        is_news
     }
 
     /// Decides the fate of a frame: the delay of each copy that will arrive.

@@ -165,8 +165,6 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     /// Remote gateways; on the network they are behind the replicas.
     pub(crate) gateways: Vec<RemoteGateway>,
     pub(crate) network: Network,
-    /// Of each connection, when that came about which a replica heard last.
-    pub(crate) links_heard: BTreeMap<(usize, usize), u64>,
     pub(crate) clients: Clients,
     pub(crate) leases: Leases,
     pub(crate) journal: Journal,
@@ -248,7 +246,6 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             clients: Clients::new(&plan.load, setup.seed, &mut rng),
             cluster: ClusterId(rng.u128(..)),
             network,
-            links_heard: BTreeMap::new(),
             gateways,
             nemesis: Nemesis::new(setup.seed),
             forgotten: None,
@@ -393,15 +390,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                 peer,
                 up,
                 of_ns,
-            } => {
-                if !self.is_news_of_link((node, peer), of_ns) {
-                    return Ok(());
-                }
-                let agreed = self.supported(node).common(self.supported(peer));
-                let version = agreed.filter(|_| up);
-                let peer = self.number(peer);
-                self.arrive(node, Inbound::Link { peer, version });
-            }
+            } => self.hear_of_link((node, peer), up, of_ns),
             Event::Request {
                 node,
                 token,

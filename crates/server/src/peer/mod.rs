@@ -4,6 +4,7 @@
 //! peer is, and whether it is taken, is the same whatever carries its frames ([`PeerContext`]).
 
 pub(crate) mod addresses;
+mod arrivals;
 pub(crate) mod call_back;
 mod contacts;
 pub(crate) mod datagrams;
@@ -26,14 +27,14 @@ use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
 use crate::security::Listener;
 use addresses::Addresses;
-use bytes::Bytes;
+pub(crate) use arrivals::{Arrival, Arrivals};
 use contacts::Contacts;
 use datagrams::Datagrams;
 use gateways::Gateways;
 use handshake::{Identity, PeerInfo};
 use incarnations::Incarnations;
 use quorate_core::{Epoch, Member, ReplicaId};
-use quorate_host::{Frame, WireVersion};
+use quorate_host::Frame;
 use rings::{RingTransport, Rings};
 pub(crate) use sockets::SocketThreads;
 use sockets::Sockets;
@@ -41,33 +42,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Arrivals that may wait for the core, and how many KiB of frames among them.
-const ARRIVALS_MAX: usize = 1024;
-const ARRIVED_KIB_MAX: u32 = 128 << 10;
-
-/// What a peer did: it sent a frame, or its link changed.
-#[derive(Debug)]
-pub(crate) enum Arrival {
-    /// A peer sent a frame.
-    Frame {
-        /// The peer that sent the frame.
-        from: ReplicaId,
-        /// The bytes of the frame.
-        payload: Bytes,
-        /// The frame's share of the bytes that may wait; given back when it is dropped.
-        share: OwnedSemaphorePermit,
-    },
-    /// The link to it came up, in the version agreed on, or went down.
-    Link {
-        /// The peer at the other end of the link.
-        peer: ReplicaId,
-        /// In which version frames to it have a chance, if they have one.
-        version: Option<WireVersion>,
-    },
-}
 
 /// What handshakes need to know: who this replica is, and who its peers are.
 #[derive(Clone, Debug)]
@@ -94,55 +71,6 @@ impl PeerContext {
             gateways: Arc::default(),
             log: Arc::default(),
         }
-    }
-}
-
-/// The connections' end of the queue to the core.
-#[derive(Clone, Debug)]
-pub(crate) struct Arrivals {
-    queue: mpsc::Sender<Arrival>,
-    budget: Arc<Semaphore>,
-}
-
-impl Arrivals {
-    /// A queue, and the end the core drains.
-    pub(crate) fn new() -> (Arrivals, mpsc::Receiver<Arrival>) {
-        let (queue, receiver) = mpsc::channel(ARRIVALS_MAX);
-        let budget = Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize));
-        (Arrivals { queue, budget }, receiver)
-    }
-
-    /// A handle to this queue with as much room again for the bytes of bulk frames, which may not take all the room
-    /// of the others.
-    fn for_bulk(&self) -> Arrivals {
-        Arrivals {
-            budget: Arc::new(Semaphore::new(ARRIVED_KIB_MAX as usize)),
-            ..self.clone()
-        }
-    }
-
-    /// Waits while too much waits already, which makes the peer's socket wait in turn. `None` when
-    /// the core is gone.
-    async fn frame(&self, from: ReplicaId, payload: Bytes) -> Option<()> {
-        let kib = u32::try_from(payload.len() >> 10).unwrap_or(u32::MAX);
-        let share = kib.saturating_add(1).min(ARRIVED_KIB_MAX);
-        let share = Arc::clone(&self.budget)
-            .acquire_many_owned(share)
-            .await
-            .ok()?;
-        self.queue
-            .send(Arrival::Frame {
-                from,
-                payload,
-                share,
-            })
-            .await
-            .ok()
-    }
-
-    async fn link(&self, peer: ReplicaId, version: Option<WireVersion>) {
-        // Without a core there is nobody to tell.
-        let _ = self.queue.send(Arrival::Link { peer, version }).await;
     }
 }
 
@@ -275,8 +203,10 @@ pub(crate) mod tests {
     use super::*;
     use crate::polling::Polling;
     use crate::security::{Door, bind};
+    use bytes::Bytes;
     use quorate_core::{Boot, Peers};
-    use quorate_host::SupportedVersions;
+    use quorate_host::WireVersion;
+    use quorate_host::{SupportedVersions, WireVersion};
 
     pub(crate) struct Replica {
         pub(crate) links: Links,

@@ -1,5 +1,6 @@
 //! Links that are cut, slow or reset.
 
+use crate::node::Inbound;
 use crate::recording::What;
 use crate::subject::Subject;
 use crate::world::{Event, World};
@@ -64,13 +65,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.queue.after(delay_ns, event);
     }
 
-    /// Whether a replica has heard nothing later of a connection: a server hears of its connections to a peer in their
-    /// order, late or not at all.
-    pub(crate) fn is_news_of_link(&mut self, link: (usize, usize), of_ns: u64) -> bool {
-        let heard = self.links_heard.entry(link).or_default();
-        let is_news = *heard <= of_ns;
-        *heard = (*heard).max(of_ns);
-        is_news
+    /// A replica hears that a connection came up or went down, unless it has heard something later of it.
+    pub(crate) fn hear_of_link(&mut self, (node, peer): (usize, usize), up: bool, of_ns: u64) {
+        if !self.network.is_news((node, peer), of_ns) {
+            return;
+        }
+        let agreed = self.supported(node).common(self.supported(peer));
+        let version = agreed.filter(|_| up);
+        let peer = self.number(peer);
+        self.arrive(node, Inbound::Link { peer, version });
     }
 
     /// What is cut or whole again, for the trace.
