@@ -205,7 +205,6 @@ pub(crate) mod tests {
     use crate::security::{Door, bind};
     use bytes::Bytes;
     use quorate_core::{Boot, Peers};
-    use quorate_host::WireVersion;
     use quorate_host::{SupportedVersions, WireVersion};
 
     pub(crate) struct Replica {
