@@ -118,8 +118,8 @@ fn messages(page: &mut String, figures: &Deadlines) -> std::fmt::Result {
     }
     writeln!(
         page,
-        "\nWhere a write is alone, followers are told of the commit-point in a log modification of its own, which section \
-         19 has ride on the next one: there is none. The table after the next shows what is left of that under load.\n"
+        "\nWhere a write is alone, followers are told of the commit-point in a log modification of its own, which in theory \
+         rides on the next one: there is none. The table after the next shows what is left of that under load.\n"
     )
 }
 
