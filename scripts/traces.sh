@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # Compares what seeds of the simulator do with what they did before: a change that only moves and renames leaves every
-# trace as it was. Runs 200 seeds of every setup of scripts/setups.txt and compares their hashes with those recorded in
-# scripts/traces.txt; prints what differs, and exits 1 if anything does.
+# trace as it was. Runs seeds of every setup of scripts/setups.txt, which no test runs, and compares their hashes with
+# those recorded in scripts/traces.txt; prints what differs, and exits 1 if anything does.
 #
-#   scripts/traces.sh                  200 seeds of each setup, which no test runs: about 20 minutes on two cores
+#   scripts/traces.sh                  as many seeds of each setup as are recorded
 #   scripts/traces.sh 20               the first 20 only
 #   scripts/traces.sh --only REGEX     setups whose line matches
-#   scripts/traces.sh --record         record them anew, when what seeds do was changed on purpose
+#   scripts/traces.sh --record         record 200 of each anew, when what seeds do was changed on purpose, or before a
+#                                      change that is to leave them as they are: about 20 minutes on two cores
+#   scripts/traces.sh --record 40      record 40 of each
 #
 # LAB names the executable (`sim` is its command); without it a release build is taken.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 lab=${LAB:-target/release/quorate-lab}
-record='' only=. count=200
+record='' only=. count=''
 while [ $# -gt 0 ]; do
   case $1 in
     --record) record=1 ;;
@@ -24,6 +26,9 @@ while [ $# -gt 0 ]; do
 done
 # Seeds of one hash: a hash that differs says where to look.
 readonly first=70000000 each=20 recorded=scripts/traces.txt
+if [ -z "$count" ] && [ -n "$record" ]; then count=200; fi
+# What follows the bar on the first line: a hash for each 20 seeds.
+if [ -z "$count" ]; then count=$(($(head -1 "$recorded" | cut -d'|' -f2 | wc -w) * each)); fi
 readonly hashes=$((count / each))
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
