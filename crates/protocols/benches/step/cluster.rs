@@ -1,7 +1,8 @@
 //! Replicas in memory: every message arrives, every record is durable at once, in the order they were said.
 //!
 //! The benchmark does not use `testkit::Cluster`: over rings, performing outputs is part of what is
-//! counted, and the hooks of a cluster for tests would add 2 to 5 % to the instructions of a command.
+//! counted. The hooks of a cluster for tests would add 2 to 6 % to the instructions of a command, and
+//! more where replicas take another schedule because of them.
 
 use super::BODY_BYTES;
 use super::rings::Rings;
