@@ -100,6 +100,11 @@ impl Epoch {
         self.members.contains(&member)
     }
 
+    /// The ids of the members, ascending.
+    pub fn member_ids(&self) -> impl Iterator<Item = ReplicaId> + Clone {
+        self.members.iter().map(|member| member.id)
+    }
+
     /// Position of a member in the ascending order, from 0.
     #[must_use]
     pub fn index_of(&self, id: ReplicaId) -> Option<usize> {

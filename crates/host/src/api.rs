@@ -43,7 +43,7 @@ pub struct HostConfig<C> {
     pub listed_as: Incarnation,
     /// The epoch that the group began with.
     pub genesis: Epoch,
-    /// What protocols there are.
+    /// The protocols that an epoch may name.
     pub catalogue: &'static dyn Catalogue,
     /// This replica's place in the newest epoch that the driver knows.
     pub seat: Seat,

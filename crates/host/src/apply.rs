@@ -196,7 +196,7 @@ impl<A: Application> Applier<A> {
         self.admission
     }
 
-    /// What protocols there are.
+    /// The protocols that an epoch may name.
     pub(crate) fn catalogue(&self) -> &'static dyn Catalogue {
         self.catalogue
     }

@@ -100,7 +100,7 @@ impl<M: Machine, A: Application> DivergenceHandler<'_, M, A> {
     }
 
     fn judge_digests(&mut self, now: Now) {
-        let members = self.context.epoch().members.iter().map(|member| member.id);
+        let members = self.context.epoch().member_ids();
         let members: Vec<ReplicaId> = members.collect();
         let judged = self
             .divergence

@@ -97,7 +97,7 @@ impl<M: Machine, A: Application> Context<M, A> {
 
     /// The other members of the newest epoch.
     pub(crate) fn others(&self) -> Vec<ReplicaId> {
-        let members = self.epoch().members.iter().map(|member| member.id);
+        let members = self.epoch().member_ids();
         members.filter(|id| *id != self.seat.me).collect()
     }
 

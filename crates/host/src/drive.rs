@@ -27,7 +27,7 @@ pub trait Driver {
     /// The host, unless its process has ended.
     fn host(&mut self) -> Option<&mut Host<Self::Machine, Self::App>>;
 
-    /// What the clocks show.
+    /// The readings of the driver's clocks.
     fn now(&mut self) -> Now;
 
     /// Whether the driver can write at the moment. One that cannot is given no flush.

@@ -55,7 +55,7 @@ pub struct GatewayConfig {
 pub struct GatewayEffects {
     /// Frames to send to members.
     pub frames: Vec<Frame>,
-    /// What became of requests.
+    /// Answers to requests, by their tokens.
     pub answers: Vec<(Token, Answer<()>)>,
     /// Events for metrics and logs.
     pub events: Vec<HostEvent>,

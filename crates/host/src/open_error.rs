@@ -11,7 +11,7 @@ pub enum OpenError {
     Io(String),
     /// A valid record means nothing here: another program or another epoch wrote it.
     Unreadable {
-        /// Where it is.
+        /// The place of the record.
         at: Position,
         /// What is wrong with it.
         what: String,

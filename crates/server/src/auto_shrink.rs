@@ -119,13 +119,7 @@ const CODE: &str = "k";
 impl<A: Application> Core<A> {
     /// Takes note of who is out of reach.
     pub(crate) fn watch_members(&mut self, now: Now) {
-        let members = self
-            .host
-            .look()
-            .epoch()
-            .members
-            .iter()
-            .map(|member| member.id);
+        let members = self.host.look().epoch().member_ids();
         let me = self.folder.meta().replica;
         let is_gone = |id: &ReplicaId| *id != me && !self.state.links_up.contains(id);
         self.auto_shrink.watch(now.mono_ns, members.filter(is_gone));

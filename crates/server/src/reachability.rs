@@ -26,13 +26,7 @@ impl<A: Application> Core<A> {
     }
 
     fn count_members(&self, counts: impl Fn(ReplicaId) -> bool) -> usize {
-        let members = self
-            .host
-            .look()
-            .epoch()
-            .members
-            .iter()
-            .map(|member| member.id);
+        let members = self.host.look().epoch().member_ids();
         members.filter(|id| counts(*id)).count()
     }
 
@@ -50,13 +44,7 @@ impl<A: Application> Core<A> {
     /// Has peers give a sign of life while a client watches the quorum; says whether one is reached.
     pub(crate) fn check_quorum(&mut self, now: Now, is_watched: bool) -> Quorum {
         let me = self.folder.meta().replica;
-        let peers = self
-            .host
-            .look()
-            .epoch()
-            .members
-            .iter()
-            .map(|member| member.id);
+        let peers = self.host.look().epoch().member_ids();
         let peers = peers.filter(|id| *id != me);
         for peer in self.state.quorum.check(now.mono_ns, is_watched, peers) {
             self.host.direct(now, Directive::AskProgress(peer));
@@ -89,7 +77,7 @@ impl<A: Application> Core<A> {
             return None;
         }
         let epoch = self.host.look().epoch();
-        let members = epoch.members.iter().map(|member| member.id);
+        let members = epoch.member_ids();
         let gone = members.filter(|id| !self.is_reachable(*id));
         let (lost, silent): (Vec<ReplicaId>, Vec<ReplicaId>) =
             gone.partition(|id| self.group.is_lost(*id));

@@ -77,13 +77,7 @@ impl<A: Application> Core<A> {
     /// Whether this is the first member of those that reach each other.
     pub(crate) fn is_first(&self) -> bool {
         let me = self.folder.meta().replica;
-        let members = self
-            .host
-            .look()
-            .epoch()
-            .members
-            .iter()
-            .map(|member| member.id);
+        let members = self.host.look().epoch().member_ids();
         let mut before = members.filter(|id| *id < me);
         self.host.look().is_member() && !before.any(|id| self.state.links_up.contains(&id))
     }
@@ -91,13 +85,7 @@ impl<A: Application> Core<A> {
     /// Whether every member and everybody who may become one is there and knows a feature level.
     fn all_know(&self, level: u32, about: &BTreeMap<ReplicaId, PeerInfo>) -> bool {
         let me = self.folder.meta().replica;
-        let members = self
-            .host
-            .look()
-            .epoch()
-            .members
-            .iter()
-            .map(|member| member.id);
+        let members = self.host.look().epoch().member_ids();
         let mut all = members.chain(self.host.look().epochs().addresses.keys().copied());
         all.all(|id| {
             let knows = about.get(&id).is_some_and(|about| about.level >= level);

@@ -38,7 +38,7 @@ impl TempDir {
         Ok(TempDir { path, kept: false })
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -35,7 +35,7 @@ pub enum Unfit {
     Parameters(String),
 }
 
-/// What protocols there are.
+/// The protocols that an epoch may name, and what they ask of one.
 ///
 /// The answer is a function of its arguments, the same in every program that knows the level. A
 /// program that does not know it must stop before it applies anything at that level.

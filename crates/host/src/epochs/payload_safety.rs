@@ -73,7 +73,7 @@ pub(super) fn check_unsettled(
         return Ok(());
     };
     let newest = state.chain.newest();
-    let ids = |epoch: &Epoch| epoch.members.iter().map(|m| m.id).collect::<Vec<_>>();
+    let ids = |epoch: &Epoch| epoch.member_ids().collect::<Vec<_>>();
     let is_same = ids(newest) == ids(next)
         && (&newest.protocol, &newest.params) == (&next.protocol, &next.params);
     let begun = state.chain.get(since).filter(|_| is_same);

@@ -13,7 +13,7 @@ use quorate_core::{Countdown, Slot};
 pub struct Effects<A> {
     /// Frames to send to peers. Sent before the flush is performed, they travel while the disk works.
     pub frames: Vec<Frame>,
-    /// What became of requests.
+    /// Answers to requests, by their tokens.
     pub answers: Vec<(Token, Answer<A>)>,
     /// Reads to perform, in any order, and to report ([`Completed::Read`]).
     pub reads: Vec<LogRead>,

@@ -93,7 +93,7 @@ impl EpochTransition {
             return;
         }
         let epoch = context.epoch().number;
-        let members = context.epoch().members.iter().map(|member| member.id);
+        let members = context.epoch().member_ids();
         let members = members.filter(|id| context.peer_versions.is_up(*id));
         let members: Vec<ReplicaId> = members.collect();
         if let Some(to) = self.asks_next(&members) {
@@ -402,7 +402,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let since = state.unsettled.unwrap_or(state.chain.newest().number);
         let epochs = state.chain.lineage();
         let epochs = epochs.take_while(|epoch| epoch.number + 1 >= since);
-        let members = epochs.flat_map(|epoch| epoch.members.iter().map(|member| member.id));
+        let members = epochs.flat_map(|epoch| epoch.member_ids());
         let mut peers: Vec<ReplicaId> = members.filter(|id| *id != self.context.seat.me).collect();
         peers.sort_unstable();
         peers.dedup();

@@ -145,7 +145,7 @@ impl Config {
         let stall_ns = params.number("stall_ms", 100, 1..=600_000)? as u64 * MILLIS;
         let gap_ns = (4 * round_ns).max(2 * rtt_ns).max(MILLIS);
         Ok(Config {
-            members: epoch.members.iter().map(|m| m.id).collect(),
+            members: epoch.member_ids().collect(),
             me: me
                 .map(MemberIndex::new)
                 .ok_or_else(|| format!("replica {} is not a member", seat.me))?,

@@ -151,7 +151,7 @@ impl Config {
         let election_ns =
             params.number("election_ms", election_ms.max(100), 1..=600_000)? as u64 * MILLIS;
         Ok(Config {
-            members: epoch.members.iter().map(|member| member.id).collect(),
+            members: epoch.member_ids().collect(),
             me,
             boot: seat.boot,
             first_slot: epoch.first_slot,

@@ -146,7 +146,7 @@ impl Config {
             faults: Faults::default(),
             code_max: coding.code_max,
             payload_min: params.number("payload_min", 4096, 1..=ENTRY_BYTES_MAX)?,
-            members: epoch.members.iter().map(|m| m.id).collect(),
+            members: epoch.member_ids().collect(),
             me: me.ok_or_else(|| format!("replica {} is not a member", seat.me))?,
             boot: seat.boot,
             first_slot: epoch.first_slot,

@@ -14,7 +14,7 @@ pub(super) async fn run(target: &Target) -> Result<String, String> {
     let mut attackers = JoinSet::new();
     for authority in target.peers()? {
         let told = ask(&authority).await?;
-        let members = told.epoch.members.iter().map(|member| member.id);
+        let members = told.epoch.member_ids();
         let others: Vec<ReplicaId> = members.filter(|id| *id != told.from).collect();
         for from in others {
             let (authority, told, over) = (authority.clone(), told.clone(), target.over);

@@ -41,7 +41,7 @@ impl<'a, M: Machine, A: Application> Look<'a, M, A> {
         self.host.context.peer_versions.supported
     }
 
-    /// What protocols there are.
+    /// The protocols that an epoch may name.
     #[must_use]
     pub fn catalogue(self) -> &'static dyn Catalogue {
         self.host.context.applier.catalogue()

@@ -220,7 +220,7 @@ impl Config {
         let freeze_us = params.number("freeze_us", 0, 0..=10_000_000)?;
         let skew_ms = params.number("hlc_max_skew_ms", 500, 0..=86_400_000)?;
         Ok(Config {
-            members: epoch.members.iter().map(|m| m.id).collect(),
+            members: epoch.member_ids().collect(),
             me: me.ok_or_else(|| format!("replica {} is not a member", seat.me))?,
             boot: seat.boot,
             epoch: epoch.number,
