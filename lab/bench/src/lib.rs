@@ -20,6 +20,7 @@
 //! - [`rings`]: what a message costs between threads, over UDP and over rings in memory;
 //! - [`colocated`]: replicas of one process, joined by TCP, by UDP and by rings in memory;
 //! - [`vary`]: clusters that differ in one option, in turns;
+//! - [`cost`]: CPU time per put of builds or options, in turns, beside a control;
 //! - [`attack`]: clients that mean harm, and what honest ones feel of them;
 //! - [`repeats`]: writes that are executed twice because client libraries repeat them by themselves;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
@@ -39,6 +40,7 @@ mod cluster;
 pub mod colocated;
 pub mod commute;
 pub mod compare;
+pub mod cost;
 pub mod differential;
 pub mod failover;
 pub mod faults;
@@ -122,6 +124,9 @@ pub enum BenchCommand {
     /// Compare clusters that differ in one option of `quorate up`, in turns
     #[command(after_help = VARY_EXAMPLES)]
     Vary(vary::VaryArgs),
+    /// Compare the CPU time of a put under builds or options, in turns, beside one of them run twice
+    #[command(after_help = COST_EXAMPLES)]
+    Cost(cost::CostArgs),
     /// Send messages between threads over UDP and over rings in memory: round trips, and rounds
     #[command(after_help = RINGS_EXAMPLES)]
     Rings(rings::RingsArgs),
@@ -175,6 +180,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Rings(args) => ended(rings::run(&args)),
         BenchCommand::Colocated(args) => ended(colocated::run(&args)),
         BenchCommand::Vary(args) => ended(vary::run(&args)),
+        BenchCommand::Cost(args) => ended(cost::run(&args)),
         BenchCommand::Repeats(args) => repeats::run(&args),
         BenchCommand::Own(command) => quorate_load::run(command),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
@@ -327,6 +333,14 @@ Examples:
   Nezha's local gateways and remote ones, beside protocols that have none:
     quorate-lab bench vary --option gateways=0,2 --varied nezha --protocols nezha,multi-paxos,rabia \\
       --clients 1,8,32,128";
+
+const COST_EXAMPLES: &str = "\
+Examples:
+  Two builds of the program:
+    quorate-lab bench cost --variant dist=program=target/dist/quorate \\
+      --variant release=program=target/release/quorate
+  One option, with one client and with 64:
+    quorate-lab bench cost --variant fused --variant 'threaded=--layout=threaded' --clients 1,64";
 
 const RINGS_EXAMPLES: &str = "\
 Examples:
