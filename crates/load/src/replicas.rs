@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::relay::Local;
 use quorate_tooling::children;
 use quorate_tooling::cleanup::{self, TempDir};
-use quorate_tooling::launch::{Launch, Running, StandardOutput};
+use quorate_tooling::launch::{Launch, Running, StandardOutput, last_lines};
 use quorate_tooling::ports::free_ports;
 use quorate_tooling::{process, scrape};
 
@@ -76,6 +76,25 @@ impl Replicas {
     /// The `quorate` executable.
     pub fn binary(&self) -> &Path {
         &self.binary
+    }
+
+    /// Starts replicas under another executable from now on.
+    pub fn set_binary(&mut self, binary: PathBuf) {
+        self.binary = binary;
+    }
+
+    /// Starts a replica that was killed, and waits until its process ends by itself: the last words of its log.
+    ///
+    /// # Errors
+    ///
+    /// A message when it goes on.
+    pub fn start_in_vain(&mut self, index: usize) -> Result<String, String> {
+        let mut replica = self.spawn(&[format!("--only={}", index + 1)], index + 1)?;
+        let ended = replica.wait_gone(self.patience);
+        if ended.is_err() {
+            replica.supervisor.stop(STOP_PATIENCE);
+        }
+        ended.map(|()| last_lines(&self.log(index + 1), LOG_LINES))
     }
 
     /// The folder of everything the replicas wrote.
@@ -319,3 +338,5 @@ impl Drop for Replica {
 /// What the status page of a replica that votes says.
 const VOTING: &str = "\"role\":\"voting\"";
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
+/// The lines of a log that say why a process ended.
+const LOG_LINES: usize = 5;

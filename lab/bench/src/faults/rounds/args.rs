@@ -1,6 +1,7 @@
 //! What `bench rounds` can be told.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -42,6 +43,13 @@ pub struct RoundsArgs {
     /// How long a paused replica is stopped
     #[arg(long, default_value = "10s", value_parser = units::duration)]
     pub pause: Duration,
+    /// The executable of before, for --kind upgrade
+    #[arg(long, value_name = "FILE")]
+    pub older: Option<PathBuf>,
+    /// For --kind upgrade, the feature level that the cluster must reach by itself: the older program must not be
+    /// able to come back from then on
+    #[arg(long, value_name = "LEVEL")]
+    pub reaches: Option<u32>,
     /// What survives a crash of all replicas: disk or memory
     #[arg(long, default_value = "disk", value_parser = ["disk", "memory"])]
     pub durability: String,
@@ -66,6 +74,9 @@ pub enum Kind {
     ReturnAdded,
     /// Every replica is killed and started again, each when the one before votes again
     Rolling,
+    /// The cluster begins with an older program (--older); every replica is killed and started again with the
+    /// newer one, each when the one before votes again, and then one more time with the older one
+    Upgrade,
     /// One replica is stopped for a while (SIGSTOP) and continues
     Pause,
     /// Clients write through gateways without a replica, which are killed and started again at random; every
@@ -101,6 +112,16 @@ impl RoundsArgs {
                 2 * self.victims,
                 self.victims
             ));
+        }
+        let upgrades = self.kind.contains(&Kind::Upgrade);
+        if upgrades != self.older.is_some() {
+            return Err("--kind upgrade and --older FILE need each other".to_owned());
+        }
+        if upgrades && (self.kind.len() > 1 || self.rounds > 1) {
+            return Err(
+                "--kind upgrade: a cluster is upgraded once: no other kind, and --rounds 1"
+                    .to_owned(),
+            );
         }
         if self.durability == "memory" && self.kind.contains(&Kind::KillAll) {
             return Err("--kind kill-all: nothing in memory survives the death of all".to_owned());

@@ -22,6 +22,7 @@ impl Round<'_, '_> {
             Kind::Wipe => self.kill_some(true),
             Kind::ReturnAdded => self.return_added(),
             Kind::Rolling => self.rolling(),
+            Kind::Upgrade => self.upgrade(),
             Kind::KillAll => self.kill_all(),
             Kind::Pause => self.pause(),
             Kind::KillGateway => self.kill_gateways(),
@@ -89,7 +90,7 @@ impl Round<'_, '_> {
     }
 
     /// Kills and restarts all replicas in turn, under load all the while.
-    fn rolling(&mut self) -> Result<(), String> {
+    pub(super) fn rolling(&mut self) -> Result<(), String> {
         let mut whole: Option<Stretch> = None;
         for victim in 0..self.field.replicas.endpoints.len() {
             self.hurt = vec![victim];
@@ -189,7 +190,7 @@ impl Round<'_, '_> {
     }
 
     /// The length of a stretch of load.
-    fn length(&self) -> Duration {
+    pub(super) fn length(&self) -> Duration {
         self.field.args.load_seconds
     }
 
@@ -211,13 +212,13 @@ impl Round<'_, '_> {
     }
 
     /// Lets load run to the end of its stretch.
-    fn rest(&self, stage: &Stage) -> Result<(), String> {
+    pub(super) fn rest(&self, stage: &Stage) -> Result<(), String> {
         wait_until(stage.started() + self.length());
         Ok(())
     }
 
     /// Does harm in the middle of operations on shared keys.
-    fn fault(
+    pub(super) fn fault(
         &mut self,
         stage: &Stage,
         harm: impl FnOnce(&mut Replicas) -> Result<(), String>,
@@ -231,7 +232,7 @@ impl Round<'_, '_> {
         result
     }
 
-    fn restart(&mut self, which: &[usize]) -> Result<(), String> {
+    pub(super) fn restart(&mut self, which: &[usize]) -> Result<(), String> {
         let began = Instant::now();
         self.field.replicas.start(which)?;
         for &index in which {

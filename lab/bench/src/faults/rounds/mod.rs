@@ -11,6 +11,7 @@ mod harm;
 mod promise;
 mod report;
 mod round;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -82,7 +83,8 @@ fn begin(args: &RoundsArgs) -> Result<Replicas, String> {
     let server_args = faults.server_arg.iter();
     options.extend(server_args.map(|arg| format!("--server-arg={arg}")));
     options.extend_from_slice(&faults.quorate_option);
-    let (binary, parent) = (faults.place.binary()?, faults.place.parent());
+    let (newer, parent) = (faults.place.binary()?, faults.place.parent());
+    let binary = args.older.clone().unwrap_or(newer);
     Replicas::begin(
         binary,
         args.replicas,

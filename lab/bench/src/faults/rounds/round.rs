@@ -76,7 +76,7 @@ impl<'a, 'b> Round<'a, 'b> {
                 .collect(),
             Kind::Pause => vec![usize::from(number) % count],
             // One after the other, or one that no client uses.
-            Kind::Rolling | Kind::KillGateway | Kind::ReturnAdded => Vec::new(),
+            Kind::Rolling | Kind::Upgrade | Kind::KillGateway | Kind::ReturnAdded => Vec::new(),
         };
         let victims = match plan {
             Kind::KillAll => Vec::new(),
