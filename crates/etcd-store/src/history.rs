@@ -194,6 +194,18 @@ impl History {
         last
     }
 
+    /// The last version has no lease from now on.
+    pub(crate) fn drop_lease(&mut self) {
+        let last = match self {
+            History::Empty => None,
+            History::One(version) => Some(&mut **version),
+            History::Many(versions) => versions.back_mut(),
+        };
+        if let Some(last) = last {
+            last.lease = 0;
+        }
+    }
+
     /// Whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0

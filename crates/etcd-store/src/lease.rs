@@ -103,6 +103,12 @@ impl Leases {
         self.by_id.keys().copied().collect()
     }
 
+    /// All numbers, ascending, each with its time to live in seconds.
+    pub(crate) fn terms(&self) -> impl Iterator<Item = (i64, i64)> {
+        let leases = self.by_id.iter();
+        leases.map(|(id, lease)| (*id, lease.terms.ttl_s))
+    }
+
     /// Renewals so far.
     pub(crate) fn renewals(&self) -> u64 {
         self.renewals

@@ -1,6 +1,7 @@
 //! What can be asked of the store, and what it answers.
 
 use crate::events::{Events, EventsQuery};
+use crate::export::{ExportHead, ExportPart, ExportRest};
 use crate::hash::HashRest;
 use crate::lease::LeaseInfo;
 use crate::pending_values::PendingResponse;
@@ -37,6 +38,10 @@ pub enum Query {
     Leases,
     /// Read figures about the store.
     Status,
+    /// Begin to read everything that counts ([`ExportHead`]).
+    Export,
+    /// Read on in an export: what its head or the part before says.
+    ExportRest(Box<ExportRest>),
 }
 
 /// The answer to a [`Query`] of the same name. Headers hold only the revision.
@@ -66,6 +71,10 @@ pub enum QueryAnswer {
     Leases(i64, Vec<i64>),
     /// Figures about the store.
     Status(Status),
+    /// The beginning of an export.
+    ExportHead(Box<ExportHead>),
+    /// Some versions of an export.
+    ExportPart(ExportPart),
     /// The query cannot be answered.
     Refused(Refused),
 }

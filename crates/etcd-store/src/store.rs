@@ -314,6 +314,8 @@ impl Application for Store {
             Query::Lease { id } => Ok(QueryAnswer::Lease(self.lease(*id))),
             Query::Leases => Ok(QueryAnswer::Leases(self.revision, self.leases.ids())),
             Query::Status => Ok(QueryAnswer::Status(self.status())),
+            Query::Export => Ok(QueryAnswer::ExportHead(Box::new(self.begin_export()))),
+            Query::ExportRest(rest) => self.export_rest(rest).map(QueryAnswer::ExportPart),
         };
         answer.unwrap_or_else(QueryAnswer::Refused)
     }

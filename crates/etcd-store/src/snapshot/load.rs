@@ -7,7 +7,6 @@ use super::{
 };
 use crate::flaw::Flaw;
 use crate::history::{History, Version};
-use crate::journal::KeyChange;
 use crate::lease::{LeaseTerms, TTL_S_MAX, TTL_S_MIN};
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
 use crate::stored_value::StoredValue;
@@ -71,8 +70,8 @@ impl Store {
         }
         // Sorted, it becomes a tree without gaps in one go.
         self.keys = loading.keys.into_iter().collect();
-        self.rebuild_journal()
-            .map_err(|LoadError(what)| format!("the store's part contradicts itself: {what}"))?;
+        self.index_versions()
+            .map_err(|what| format!("the store's part contradicts itself: {what}"))?;
         if self.flaw == Some(Flaw::RevisionNotCarried) {
             self.revision = Store::default().revision;
         }
@@ -174,44 +173,6 @@ impl Store {
         }
         history.push(version);
         loading.totals.versions += 1;
-        Ok(())
-    }
-
-    /// Finds the changes in the versions, and with them everything that follows from versions.
-    fn rebuild_journal(&mut self) -> Result<(), LoadError> {
-        let mut changes = Vec::new();
-        for (key, history) in &self.keys {
-            if history.is_empty() {
-                return wrong("the last key has no version");
-            }
-            for version in history.since(self.compacted) {
-                changes.push((version.modified, version.sub, key));
-            }
-            if let Some(present) = history.now() {
-                self.live += 1;
-                if present.lease != 0 && !self.leases.exists(present.lease) {
-                    return wrong(format_args!("a key has lease {}", present.lease));
-                }
-                self.leases.attach(key, 0, present.lease);
-            }
-        }
-        changes.sort_unstable_by_key(|(revision, sub, _)| (*revision, *sub));
-        // The first revision is that of the empty store.
-        let mut expected = (self.compacted.max(2), 0);
-        for (revision, sub, key) in changes {
-            if revision == expected.0 + 1 && expected.1 > 0 {
-                expected = (revision, 0);
-            }
-            if (revision, sub) != expected {
-                return wrong(format_args!("revision {} is not whole", expected.0));
-            }
-            self.journal.push(KeyChange { revision, sub, key });
-            expected.1 += 1;
-        }
-        let whole = expected.0 == self.revision && expected.1 > 0;
-        if !whole && self.revision > 1 {
-            return wrong(format_args!("revision {} is missing", self.revision));
-        }
         Ok(())
     }
 }
