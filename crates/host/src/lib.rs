@@ -31,6 +31,7 @@ mod export;
 mod fetch_pacing;
 mod flaw;
 pub mod force;
+mod found;
 mod fragments;
 mod frame;
 #[cfg(test)]
@@ -72,6 +73,7 @@ pub use divergence::{Comparison, Verdict, is_in_doubt};
 pub use drive::{Driver, Pace, drive};
 pub use export::Export;
 pub use flaw::Flaw;
+pub use found::write_first_snapshot;
 pub use fragments::{Fragment, FragmentsOpened};
 pub use gateway::{Gateway, GatewayConfig, GatewayEffects};
 pub use host::{Completed, Effects, Host, Look, Queue};

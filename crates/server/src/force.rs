@@ -53,22 +53,33 @@ pub fn force_new_cluster<A: Application>(
     app: &A,
     edit: impl FnOnce(&mut A, &BTreeSet<PayloadId>) -> Result<(), String>,
 ) -> Result<Forced, ServerError> {
-    let is_empty = std::fs::read_dir(into).map_or(Ok(true), |mut found| {
-        found.next().map_or(Ok(true), |entry| entry.map(|_| false))
-    })?;
-    if !is_empty {
-        return Err(FolderError::Occupied { dir: into.into() }.into());
-    }
+    must_be_empty(into)?;
     check(survivors)?;
     let folders = begin_folder(into)?;
     let forced = make(survivors, into, &folders, app, edit);
     if forced.is_err() {
-        // Nobody should take what is there for half a replica; that it cannot be removed is no worse.
-        for made in [&folders.log, &folders.fragments, &folders.snapshots] {
-            let _ = std::fs::remove_dir_all(made);
-        }
+        remove_made(&folders);
     }
     forced
+}
+
+/// Checks that a folder is missing or empty.
+pub(crate) fn must_be_empty(dir: &Path) -> Result<(), ServerError> {
+    let is_empty = std::fs::read_dir(dir).map_or(Ok(true), |mut found| {
+        found.next().map_or(Ok(true), |entry| entry.map(|_| false))
+    })?;
+    match is_empty {
+        true => Ok(()),
+        false => Err(FolderError::Occupied { dir: dir.into() }.into()),
+    }
+}
+
+/// Removes the folders that were made for a replica which comes to nothing.
+pub(crate) fn remove_made(folders: &Folders) {
+    // Nobody should take what is there for half a replica; that it cannot be removed is no worse.
+    for made in [&folders.log, &folders.fragments, &folders.snapshots] {
+        let _ = std::fs::remove_dir_all(made);
+    }
 }
 
 fn make<A: Application>(
@@ -216,12 +227,17 @@ impl NewCluster {
     }
 
     fn flush(&mut self) -> Result<(), ServerError> {
-        while let Some(flush) = self.files.take_flush() {
-            self.disk.flush(&flush)?;
-            self.files.flushed(&flush);
-        }
-        Ok(())
+        flush(&mut self.disk, &mut self.files)
     }
+}
+
+/// Writes and syncs what a replica that has not begun has to write.
+pub(crate) fn flush(disk: &mut Disk, files: &mut NewDisk) -> Result<(), ServerError> {
+    while let Some(flush) = files.take_flush() {
+        disk.flush(&flush)?;
+        files.flushed(&flush);
+    }
+    Ok(())
 }
 
 /// A payload, out of what all survivors have of it.
@@ -240,10 +256,22 @@ fn write_snapshot<A: Application>(
     meta: &Meta,
 ) -> Result<(), ServerError> {
     let (_, slot) = survivor.reached();
+    durable(files, slot, |file| {
+        let put = |bytes: &Bytes| file.write_all(bytes);
+        survivor.snapshot::<AnyMachine, io::Error>(meta.cluster, meta.group, put)?;
+        Ok(())
+    })
+}
+
+/// Writes the file of a snapshot, which gets its name once it is durable.
+pub(crate) fn durable(
+    files: &SnapshotFiles,
+    slot: Slot,
+    write: impl FnOnce(&mut io::BufWriter<File>) -> io::Result<()>,
+) -> Result<(), ServerError> {
     let (temporary, path) = (files.temporary(slot), files.path(slot));
     let mut file = io::BufWriter::new(File::create(&temporary)?);
-    let put = |bytes: &Bytes| file.write_all(bytes);
-    survivor.snapshot::<AnyMachine, io::Error>(meta.cluster, meta.group, put)?;
+    write(&mut file)?;
     file.into_inner()
         .map_err(io::IntoInnerError::into_error)?
         .sync_all()?;

@@ -21,6 +21,7 @@ mod error;
 mod export;
 mod folder;
 mod force;
+mod found;
 #[cfg(test)]
 mod fuzz;
 mod gateway;
@@ -57,6 +58,7 @@ pub use error::ServerError;
 pub use export::{ExportStep, export};
 pub use folder::{Expected, Folder, FolderError, bootstrap, holds_data, read_meta};
 pub use force::{Forced, force_new_cluster};
+pub use found::found_cluster;
 pub use gateway::{
     GatewayContext, GatewayOptions, LinkedGateway, ReachedCluster, ReadyGateway, Upstream, link,
     reach, run_gateway,

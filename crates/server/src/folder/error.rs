@@ -112,10 +112,10 @@ impl fmt::Display for FolderError {
             ),
             FolderError::OfEtcd { dir } => write!(
                 f,
-                "data folder {} is etcd's (it holds `{}`), which this program neither reads nor touches: choose \
-                 another --data-dir, and copy the keys over with a client while both serve",
-                dir.display(),
-                ETCD[0]
+                "data folder {dir} is etcd's (it holds `{}`), in which this program never writes: make one of it once \
+                 etcd has stopped (quorate import --etcd-data-dir {dir} --data-dir NEW) and start with that",
+                ETCD[0],
+                dir = dir.display()
             ),
             FolderError::Occupied { dir } => write!(
                 f,
