@@ -108,7 +108,7 @@ impl Cluster for Face {
 }
 
 impl Face {
-    async fn members(&self) -> Result<Vec<Member>, Status> {
+    pub(crate) async fn members(&self) -> Result<Vec<Member>, Status> {
         let replica = self.replica().await?;
         Ok(replica.members.into_iter().map(member).collect())
     }

@@ -11,6 +11,7 @@ use quorate_etcd_store::{Applied, Query, Refused, Store, decode_result};
 use quorate_etcd_store::{QueryAnswer, Status as StoreStatus};
 use quorate_face_common::{ConnectionLimits, Metrics};
 use quorate_server::{Account, Charge, Consistency, Failure, Handle};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
@@ -43,6 +44,8 @@ pub struct Limits {
     pub retention: Option<Retention>,
     /// Responses to watches that allow it are split when they are larger than this.
     pub watch_fragment_bytes: usize,
+    /// The folder where snapshots for clients are put together.
+    pub snapshot_dir: PathBuf,
 }
 
 impl Default for Limits {
@@ -60,6 +63,7 @@ impl Default for Limits {
             watch_progress_interval: Duration::from_secs(10 * 60),
             retention: None,
             watch_fragment_bytes: 3 << 19,
+            snapshot_dir: std::env::temp_dir(),
         }
     }
 }
@@ -90,6 +94,8 @@ pub(crate) struct Face {
     /// Whoever reads a slice of something large holds it.
     pub(crate) slices: Arc<Semaphore>,
     pub(crate) gatherer: Gatherer,
+    /// Whoever makes a snapshot for a client holds it.
+    pub(crate) snapshots: Arc<Semaphore>,
     /// What requests and answers are charged to: their connection, except for those that come by the routes.
     pub(crate) account: Account,
     identity: Arc<OnceCell<Identity>>,
@@ -124,6 +130,7 @@ impl Face {
             hub: Arc::new(Hub::default()),
             slices: Arc::new(Semaphore::new(1)),
             gatherer: Gatherer::new(handle.clone()),
+            snapshots: Arc::new(Semaphore::new(1)),
             handle,
             limits,
             metrics,

@@ -27,6 +27,7 @@ mod ordered;
 mod reply;
 mod serve;
 mod slices;
+mod snapshot;
 mod watch;
 
 pub use compactor::Retention;

@@ -115,7 +115,7 @@ impl Maintenance for Face {
     type SnapshotStream = BoxStream<SnapshotResponse>;
 
     async fn snapshot(&self, _: Request<SnapshotRequest>) -> Answered<Self::SnapshotStream> {
-        Err(unsupported("a snapshot"))
+        Ok(Response::new(self.send_snapshot()?))
     }
 }
 

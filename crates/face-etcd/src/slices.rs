@@ -184,7 +184,7 @@ impl Face {
 
     /// Asks for one slice. Of all large reads one has its turn at a time, so that together they take
     /// no more of the replica's time than one.
-    async fn slice(&self, query: Query) -> Result<QueryAnswer, Status> {
+    pub(crate) async fn slice(&self, query: Query) -> Result<QueryAnswer, Status> {
         let _turn = self.slices.acquire().await;
         loop {
             let asked = self.handle.read(query.clone(), Consistency::Serializable);

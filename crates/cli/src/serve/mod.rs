@@ -273,6 +273,7 @@ impl Replica {
                     request_bytes_max,
                     txn_ops_max,
                     retention: settings.retention,
+                    snapshot_dir: settings.data_dir,
                     ..quorate_face_etcd::Limits::default()
                 };
                 let face = |context| etcd(context, limits);

@@ -1,0 +1,221 @@
+//! Snapshots for clients: the state of this member as a file that etcd and its tools read.
+//!
+//! The store is read in slices, between which others have their turn; the file is put together on another thread, in
+//! the data folder, under no name: nothing is left of it once nobody has it open, whatever ends the process. One
+//! is made at a time.
+
+mod file;
+
+use crate::face::{Face, VERSION, failed, mismatch, refused};
+use crate::gather::ValueMissing;
+use crate::slices::elsewhere;
+use bytes::Bytes;
+use file::SnapshotFile;
+use quorate_etcd_api::etcdserverpb::SnapshotResponse;
+use quorate_etcd_snapshot::{FileError, LeaseRecord, MemberRecord, Sha256, StateRest};
+use quorate_etcd_store::{ExportHead, ExportPart, Query, QueryAnswer};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
+use tonic::{Code, Status};
+
+/// Bytes in one message, as in etcd.
+const BLOB_BYTES: usize = 32 << 10;
+/// Bytes that are read from the file at a time.
+const READ_BYTES: usize = 32 * BLOB_BYTES;
+/// Messages that wait for the client.
+const AHEAD: usize = 4;
+/// Parts of an export that wait to be written.
+const PARTS_AHEAD: usize = 2;
+/// How long a client may take nothing before its snapshot is given up.
+const STALL: Duration = Duration::from_secs(60);
+/// The file, and what of it is sorted before, take less than so many times what the store has.
+const ROOM_FACTOR: u64 = 3;
+
+type Messages = mpsc::Sender<Result<SnapshotResponse, Status>>;
+
+impl Face {
+    /// Begins a snapshot, and sends it.
+    pub(crate) fn send_snapshot(&self) -> Result<BoxStream<SnapshotResponse>, Status> {
+        let turn = Arc::clone(&self.snapshots).try_acquire_owned();
+        let turn = turn.map_err(|_| {
+            Status::resource_exhausted(
+                "etcdserver: this member is making another snapshot: ask again when that is over, or another member",
+            )
+        })?;
+        let (messages, stream) = mpsc::channel(AHEAD);
+        let face = self.clone();
+        tokio::spawn(async move {
+            let sent = face.make_and_send(&messages).await;
+            drop(turn);
+            if let Err(why) = sent {
+                tracing::warn!(
+                    error = why.message(),
+                    "a snapshot for a client came to nothing"
+                );
+                // A client that is gone need not be told.
+                let _ = timeout(STALL, messages.send(Err(why))).await;
+            }
+        });
+        Ok(Box::pin(ReceiverStream::new(stream)))
+    }
+
+    async fn make_and_send(&self, messages: &Messages) -> Result<(), Status> {
+        let (file, bytes) = self.make(messages).await?;
+        let file = Arc::new(file);
+        let (mut digest, mut sent) = (Sha256::default(), 0);
+        while sent < bytes {
+            let (file, len) = (Arc::clone(&file), (bytes - sent).min(READ_BYTES as u64));
+            let read = elsewhere(move || {
+                let mut part = vec![0; len as usize];
+                file.read_exact_at(&mut part, sent)?;
+                digest.update(&part);
+                Ok::<_, std::io::Error>((Bytes::from(part), digest))
+            });
+            let (part, so_far) = read.await?.map_err(|error| unwritten(&error.into()))?;
+            digest = so_far;
+            for at in (0..part.len()).step_by(BLOB_BYTES) {
+                let blob = part.slice(at..part.len().min(at + BLOB_BYTES));
+                sent += blob.len() as u64;
+                send(messages, bytes - sent, blob).await?;
+            }
+        }
+        send(messages, 0, Bytes::copy_from_slice(&digest.finish())).await
+    }
+
+    /// Makes the file; says how many bytes it has.
+    async fn make(&self, messages: &Messages) -> Result<(File, u64), Status> {
+        let head = match self.slice(Query::Export).await? {
+            QueryAnswer::ExportHead(head) => *head,
+            _ => return Err(mismatch()),
+        };
+        let rest = self.rest_of_state(&head).await?;
+        let (parts, mut taken) = mpsc::channel::<ExportPart>(PARTS_AHEAD);
+        let (dir, compacted) = (self.limits.snapshot_dir.clone(), head.compacted);
+        let writing = tokio::task::spawn_blocking(move || {
+            let mut file = SnapshotFile::begin(&dir, compacted)?;
+            while let Some(part) = taken.blocking_recv() {
+                for version in part.versions {
+                    file.add(version)?;
+                }
+            }
+            file.finish(&rest)
+        });
+        let read = self.read_parts(head, &parts, messages).await;
+        drop(parts);
+        let written = writing.await;
+        let written = written.map_err(|error| Status::internal(error.to_string()))?;
+        // Where writing failed, reading noticed only that nobody takes what it reads.
+        let made = written.map_err(|error| unwritten(&error))?;
+        read.map(|()| made)
+    }
+
+    /// Reads all versions, and gathers the values among them that are kept apart.
+    async fn read_parts(
+        &self,
+        head: ExportHead,
+        parts: &mpsc::Sender<ExportPart>,
+        messages: &Messages,
+    ) -> Result<(), Status> {
+        let mut next = Some(head.rest);
+        while let Some(rest) = next {
+            if messages.is_closed() {
+                return Err(Status::cancelled("its client is gone"));
+            }
+            let mut part = match self.slice(Query::ExportRest(Box::new(rest))).await? {
+                QueryAnswer::ExportPart(part) => part,
+                QueryAnswer::Refused(reason) => return Err(refused(reason)),
+                _ => return Err(mismatch()),
+            };
+            next = part.next.take();
+            let apart = part.value_refs().map_err(refused)?;
+            if !apart.is_empty() {
+                let values = self.gatherer.gather(apart).await;
+                part.fill(values.map_err(|missing| match missing {
+                    ValueMissing::Failed(status) => status,
+                    ValueMissing::Dead => Status::unavailable(
+                        "etcdserver: a value was compacted while it was read: ask again",
+                    ),
+                })?);
+            }
+            if parts.send(part).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// What a snapshot holds besides keys. Refused where its file may fill the disk.
+    async fn rest_of_state(&self, head: &ExportHead) -> Result<StateRest, Status> {
+        let replica = self.handle.status().await.map_err(failed)?;
+        let figures = self
+            .figures(quorate_server::Consistency::Serializable)
+            .await?;
+        let needed = figures.bytes.saturating_add(replica.fragment_bytes);
+        let needed = needed.saturating_mul(ROOM_FACTOR);
+        if let Some(free) = replica.free_bytes.filter(|free| *free < needed) {
+            return Err(Status::resource_exhausted(format!(
+                "etcdserver: a snapshot may take {needed} bytes of disk for a while, and {free} are free"
+            )));
+        }
+        let leases = head.leases.iter().map(|(id, ttl_s)| LeaseRecord {
+            id: *id,
+            ttl_s: *ttl_s,
+            remaining_ttl_s: 0,
+        });
+        let members = self.members().await?.into_iter();
+        Ok(StateRest {
+            consistent_index: replica.applied.0,
+            term: crate::face::TERM,
+            compacted: head.compacted,
+            leases: leases.collect(),
+            members: members
+                .map(|member| MemberRecord {
+                    id: member.id,
+                    name: member.name,
+                    peer_urls: member.peer_urls,
+                    client_urls: member.client_urls,
+                    is_learner: member.is_learner,
+                })
+                .collect(),
+            ..StateRest::default()
+        })
+    }
+}
+
+async fn send(messages: &Messages, remaining_bytes: u64, blob: Bytes) -> Result<(), Status> {
+    let message = SnapshotResponse {
+        header: None,
+        remaining_bytes,
+        blob,
+        version: VERSION.to_owned(),
+    };
+    match timeout(STALL, messages.send(Ok(message))).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(Status::cancelled("its client is gone")),
+        Err(_) => Err(Status::deadline_exceeded(format!(
+            "etcdserver: the client took nothing of the snapshot for {} s",
+            STALL.as_secs()
+        ))),
+    }
+}
+
+/// The file could not be written.
+fn unwritten(error: &FileError) -> Status {
+    let is_full =
+        matches!(error, FileError::Io(error) if error.kind() == std::io::ErrorKind::StorageFull);
+    let code = if is_full {
+        Code::ResourceExhausted
+    } else {
+        Code::Internal
+    };
+    Status::new(
+        code,
+        format!("etcdserver: the file of a snapshot cannot be written: {error}"),
+    )
+}
