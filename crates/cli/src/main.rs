@@ -14,6 +14,7 @@ mod documented;
 mod endpoints;
 mod face;
 mod gateway;
+mod import;
 mod log;
 mod logging;
 mod modes;
@@ -53,6 +54,8 @@ enum Command {
     Gateway(Box<gateway::GatewayOptions>),
     /// Run a whole cluster on this machine, one process per replica
     Up(up::UpOptions),
+    /// Begin a cluster with the state of an etcd: keys with their history, and leases
+    Import(import::ImportOptions),
     /// Show how a cluster is: replicas, slots, latencies, queues, disk, memory
     Status(status::StatusOptions),
     /// Show and change what a cluster consists of
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(*options),
         Command::Gateway(options) => gateway::run(&options),
         Command::Up(options) => up::run(&options),
+        Command::Import(options) => import::run(&options),
         Command::Status(options) => match status::run(&options) {
             Ok(code) => return code,
             Err(failure) => Err(failure),

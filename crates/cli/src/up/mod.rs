@@ -1,15 +1,19 @@
 //! `quorate up`: a whole cluster on this machine, one process per replica.
 
+mod begin;
 mod children;
+mod cluster_options;
 mod plan;
+
+pub(crate) use begin::Beginning;
+pub(crate) use cluster_options::ClusterOptions;
 
 use crate::Failure;
 use crate::face::FaceName;
-use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport};
+use crate::modes::{LayoutMode, LogFormat, PeerTransport};
 use crate::new_cluster;
 use crate::notify::{ProcessState, notify};
 use crate::polling::PollingOptions;
-use crate::protocol_flags::ProtocolFlags;
 use crate::recode::RecodeOptions;
 use crate::serve::create_files_for_owner_only;
 use crate::snapshots::SnapshotOptions;
@@ -17,7 +21,6 @@ use children::{Child, ChildEvent, Children};
 use clap::Args;
 use plan::{Plan, Who};
 use quorate_core::ReplicaId;
-use quorate_protocols::Code;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::Write;
@@ -31,13 +34,8 @@ pub(crate) struct UpOptions {
     #[arg(long, env = "QUORATE_FACE", value_name = "NAME")]
     face: Option<FaceName>,
 
-    /// How the replicas agree: rabia, multi-paxos, rs-paxos, racos, chora or nezha [default for a new cluster: rabia]
-    #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
-    protocol: Option<String>,
-
-    /// Number of replicas [default for a new cluster: 3]
-    #[arg(long, env = "QUORATE_REPLICAS", value_name = "N")]
-    replicas: Option<u16>,
+    #[command(flatten)]
+    cluster: ClusterOptions,
 
     /// Gateways beside the replicas: processes without data that clients may write through. With nezha they
     /// stamp requests and count replies; with other protocols they pass everything on
@@ -50,11 +48,6 @@ pub(crate) struct UpOptions {
     )]
     gateways: u16,
 
-    /// Fragments of each value, one for each replica, and how many of them rebuild it, as in 5,3
-    /// [for rs-paxos and racos]
-    #[arg(long, env = "QUORATE_CODE", value_name = "N,K")]
-    code: Option<Code>,
-
     /// Folder of the cluster: begun if it is empty or missing, continued otherwise
     #[arg(
         long,
@@ -64,30 +57,9 @@ pub(crate) struct UpOptions {
     )]
     data_dir: PathBuf,
 
-    /// First port: replica i serves clients on PORT + 2(i-1) and its peers on the port after that
-    /// [default for a new cluster: 2379]
-    #[arg(long, env = "QUORATE_PORT", value_name = "PORT")]
-    port: Option<u16>,
-
-    /// What survives a crash of all replicas [default for a new cluster: disk]
-    #[arg(long, env = "QUORATE_DURABILITY", value_name = "MODE")]
-    durability: Option<DurabilityMode>,
-
-    /// A parameter of the protocol; may be repeated
-    #[arg(
-        long,
-        env = "QUORATE_PARAM",
-        value_name = "NAME=VALUE",
-        value_delimiter = ','
-    )]
-    param: Vec<String>,
-
     /// Another option for every replica's `quorate serve`; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     server_arg: Vec<String>,
-
-    #[command(flatten)]
-    protocol_flags: ProtocolFlags,
 
     #[command(flatten)]
     snapshots: SnapshotOptions,

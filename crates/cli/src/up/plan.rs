@@ -1,14 +1,13 @@
 //! What a local cluster consists of, and the file that remembers it.
 
 use super::UpOptions;
+use super::begin::Beginning;
 use crate::Failure;
 use crate::face::FaceName;
-use crate::modes::{DurabilityMode, params};
-use crate::new_cluster::{self, NewCluster};
+use crate::modes::DurabilityMode;
 use clap::ValueEnum;
-use quorate_core::{ClusterId, Epoch, ReplicaId};
+use quorate_core::{ClusterId, Epoch};
 use quorate_server::{Layout, bootstrap, holds_data, read_meta};
-use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,13 +16,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
 
-const FILE: &str = "cluster.toml";
+/// The file that says what the cluster consists of.
+pub(super) const FILE: &str = "cluster.toml";
 const FORMAT: u32 = 1;
 const HEAD: &str =
     "# A cluster of `quorate up`, whose replicas are in the folders beside this file.\n";
-const REPLICAS: u16 = 3;
-const PORT: u16 = 2379;
-const PROTOCOL: &str = "rabia";
 
 /// A local cluster, new or remembered.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,12 +73,12 @@ impl Plan {
             let mut plan = Plan::read(dir, &path)?;
             plan.check(options).map_err(Failure::Usage)?;
             check_gateways(
-                options.port.unwrap_or(plan.port),
+                options.cluster.port.unwrap_or(plan.port),
                 plan.replicas,
                 options.gateways,
             )
             .map_err(Failure::Usage)?;
-            if let Some(port) = options.port.filter(|port| *port != plan.port) {
+            if let Some(port) = options.cluster.port.filter(|port| *port != plan.port) {
                 plan.port = port;
                 check_ports(plan.port, plan.replicas).map_err(Failure::Usage)?;
                 plan.write(&path)?;
@@ -230,47 +227,21 @@ impl Plan {
         }
     }
 
-    fn replica_dir(&self, id: u16) -> PathBuf {
+    pub(super) fn replica_dir(&self, id: u16) -> PathBuf {
         self.dir.join(id.to_string())
     }
 
     /// Begins a cluster: a folder per replica, and last the file that says they are complete.
     fn begin(options: &UpOptions) -> Result<Plan, Failure> {
-        let of_code = options.code.and_then(|code| u16::try_from(code.n).ok());
-        let replicas = options.replicas.or(of_code).unwrap_or(REPLICAS);
-        let port = options.port.unwrap_or(PORT);
-        check_ports(port, replicas).map_err(Failure::Usage)?;
+        let face = options.face.unwrap_or_default();
+        let beginning = Beginning::of(&options.cluster, face, &options.data_dir)?;
+        let (port, replicas) = (beginning.plan.port, beginning.plan.replicas);
         check_gateways(port, replicas, options.gateways).map_err(Failure::Usage)?;
-        let protocol = options.protocol.as_deref().unwrap_or(PROTOCOL);
-        let mut params = asked(options, protocol, replicas).map_err(Failure::Usage)?;
-        options.face.unwrap_or_default().add_to(&mut params);
-        let mut plan = Plan {
-            dir: options.data_dir.clone(),
-            cluster: ClusterId(0),
-            replicas,
-            port,
-            durability: options.durability.unwrap_or(DurabilityMode::Disk),
-            params,
-            protocol: protocol.to_owned(),
-        };
-        let new_cluster = NewCluster {
-            token: random_token()?,
-            members: (1..=replicas)
-                .map(|id| (ReplicaId(id), plan.peer_url(id)))
-                .collect(),
-            protocol: plan.protocol.clone(),
-            durability: plan.durability.into(),
-            params: plan.params.clone(),
-        };
-        plan.cluster = new_cluster.cluster();
-        new_cluster::failures_survived(&new_cluster.epoch(), ReplicaId(1))
-            .map_err(Failure::Usage)?;
-        for id in 1..=replicas {
-            bootstrap(&plan.replica_dir(id), &new_cluster.meta(ReplicaId(id)))
-                .map_err(|error| Failure::Failed(error.to_string()))?;
+        for (dir, meta) in beginning.replicas() {
+            bootstrap(&dir, &meta).map_err(|error| Failure::Failed(error.to_string()))?;
         }
-        plan.write(&plan.dir.join(FILE))?;
-        Ok(plan)
+        beginning.remember()?;
+        Ok(beginning.plan)
     }
 
     fn read(dir: &Path, path: &Path) -> Result<Plan, Failure> {
@@ -304,7 +275,7 @@ impl Plan {
         })
     }
 
-    fn write(&self, path: &Path) -> Result<(), Failure> {
+    pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         let file = File {
             format: FORMAT,
             cluster: self.cluster.to_string(),
@@ -337,24 +308,33 @@ impl Plan {
                 self.dir.display()
             ))
         };
-        if let Some(asked) = options.replicas.filter(|asked| *asked != self.replicas) {
+        if let Some(asked) = options
+            .cluster
+            .replicas
+            .filter(|asked| *asked != self.replicas)
+        {
             return differs("replicas", &asked.to_string(), &self.replicas.to_string());
         }
         if let Some(asked) = options
+            .cluster
             .protocol
             .as_ref()
             .filter(|asked| **asked != self.protocol)
         {
             return differs("protocol", asked, &self.protocol);
         }
-        if let Some(asked) = options.durability.filter(|asked| *asked != self.durability) {
+        if let Some(asked) = options
+            .cluster
+            .durability
+            .filter(|asked| *asked != self.durability)
+        {
             return differs("durability", asked.name(), self.durability.name());
         }
         let face = FaceName::of(&self.params)?;
         if let Some(asked) = options.face.filter(|asked| *asked != face) {
             return differs("face", asked.name(), face.name());
         }
-        let mut asked = asked(options, &self.protocol, self.replicas)?;
+        let mut asked = options.cluster.params(&self.protocol, self.replicas)?;
         if !asked.is_empty() {
             face.add_to(&mut asked);
             if asked != self.params {
@@ -362,6 +342,7 @@ impl Plan {
             }
         }
         match options
+            .cluster
             .port
             .filter(|port| options.only.is_some() && *port != self.port)
         {
@@ -393,7 +374,7 @@ impl Child {
     }
 }
 
-fn check_ports(port: u16, replicas: u16) -> Result<(), String> {
+pub(super) fn check_ports(port: u16, replicas: u16) -> Result<(), String> {
     if replicas == 0 {
         return Err("--replicas 0: a cluster needs at least one".to_owned());
     }
@@ -415,27 +396,6 @@ fn check_gateways(port: u16, replicas: u16, gateways: u16) -> Result<(), String>
         ));
     }
     Ok(())
-}
-
-fn random_token() -> Result<String, Failure> {
-    let mut bytes = [0; 16];
-    getrandom(&mut bytes[..], GetRandomFlags::empty())
-        .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
-    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
-}
-
-/// The parameters that options ask for, for so many replicas that agree by a protocol.
-fn asked(
-    options: &UpOptions,
-    protocol: &str,
-    replicas: u16,
-) -> Result<BTreeMap<String, String>, String> {
-    let mut params = params(&options.param)?;
-    if let Some(code) = options.code {
-        code.add_to(usize::from(replicas), &mut params)?;
-    }
-    options.protocol_flags.add_to(Some(protocol), &mut params)?;
-    Ok(params)
 }
 
 /// Parameters as they are given.
