@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds etcd and etcdctl, the system we compare against, into target/etcd.
+# Builds etcd, etcdctl and etcdutl, the system we compare against, into target/etcd.
 #
 #   scripts/build-etcd.sh            the newest release of 3.7, else of 3.6
 #   scripts/build-etcd.sh v3.7.3     that release
@@ -9,6 +9,7 @@ set -euo pipefail
 
 readonly server=go.etcd.io/etcd/server/v3
 readonly ctl=go.etcd.io/etcd/etcdctl/v3
+readonly utl=go.etcd.io/etcd/etcdutl/v3
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly out="${CARGO_TARGET_DIR:-$root/target}/etcd"
 
@@ -33,7 +34,7 @@ if [[ -z $version ]]; then
   exit 1
 fi
 
-if [[ -x $out/etcd && -x $out/etcdctl ]] &&
+if [[ -x $out/etcd && -x $out/etcdctl && -x $out/etcdutl ]] &&
   "$out/etcd" --version | grep -qx "etcd Version: ${version#v}"; then
   echo "etcd $version is already in $out"
   exit 0
@@ -41,10 +42,11 @@ fi
 
 # etcd's module file holds replace directives, which `go install module@version` refuses. As
 # requirements of a module of our own the same packages build.
-export GOFLAGS=-mod=mod
+export GOFLAGS="${GOFLAGS:-} -mod=mod"
 go mod init etcd-build 2>/dev/null
-go get "$server@$version" "$ctl@$version"
+go get "$server@$version" "$ctl@$version" "$utl@$version"
 mkdir -p "$out"
 CGO_ENABLED=0 go build -trimpath -o "$out/etcd" "$server"
 CGO_ENABLED=0 go build -trimpath -o "$out/etcdctl" "$ctl"
+CGO_ENABLED=0 go build -trimpath -o "$out/etcdutl" "$utl"
 "$out/etcd" --version
