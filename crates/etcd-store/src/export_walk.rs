@@ -11,6 +11,8 @@ use std::ops::Bound;
 
 /// Most bytes in one part, but for the last version.
 const BYTES_MAX: usize = 1 << 20;
+/// Most versions in one part: each may take a search through the whole tree.
+const VERSIONS_MAX: usize = 256;
 
 impl Store {
     pub(crate) fn begin_export(&self) -> ExportHead {
@@ -67,7 +69,7 @@ impl Store {
             if let Some(version) = older {
                 found.push(key, version);
             }
-            if found.bytes >= BYTES_MAX || passed + 1 >= self.keys_per_slice {
+            if found.is_full() || passed + 1 >= self.keys_per_slice {
                 return Some(ExportPlace::Older(Some(Bytes::copy_from_slice(key))));
             }
         }
@@ -83,7 +85,7 @@ impl Store {
         let begun = self.journal.within(revision, sub);
         let changes = begun.chain(self.journal.since(revision + 1));
         for change in changes.take_while(|change| change.revision <= rest.revision) {
-            if found.bytes >= BYTES_MAX || found.versions.len() >= self.keys_per_slice {
+            if found.is_full() || found.versions.len() >= self.keys_per_slice {
                 return Some(ExportPlace::Changes(change.revision, change.sub));
             }
             let history = self.keys.get(change.key);
@@ -104,6 +106,10 @@ struct Found {
 }
 
 impl Found {
+    fn is_full(&self) -> bool {
+        self.bytes >= BYTES_MAX || self.versions.len() >= VERSIONS_MAX
+    }
+
     fn push(&mut self, key: &[u8], version: &Version) {
         self.bytes += size_of::<ExportedVersion>() + key.len() + version.value.len();
         let is_deletion = !version.is_live();

@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::BoxStream;
 use tonic::{Code, Status};
@@ -34,6 +34,10 @@ const AHEAD: usize = 4;
 const PARTS_AHEAD: usize = 2;
 /// How long a client may take nothing before its snapshot is given up.
 const STALL: Duration = Duration::from_secs(60);
+/// Between parts the replica has as long for everything else as the last one took, with what it waited for: the busier
+/// the replica is, the slower snapshots are. These are the bounds of that.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// The file, and what of it is sorted before, take less than so many times what the store has.
 const ROOM_FACTOR: u64 = 3;
 
@@ -127,12 +131,14 @@ impl Face {
             if messages.is_closed() {
                 return Err(Status::cancelled("its client is gone"));
             }
+            let asked = Instant::now();
             let mut part = match self.slice(Query::ExportRest(Box::new(rest))).await? {
                 QueryAnswer::ExportPart(part) => part,
                 QueryAnswer::Refused(reason) => return Err(refused(reason)),
                 _ => return Err(mismatch()),
             };
             next = part.next.take();
+            let pause = asked.elapsed().clamp(PAUSE_MIN, PAUSE_MAX);
             let apart = part.value_refs().map_err(refused)?;
             if !apart.is_empty() {
                 let values = self.gatherer.gather(apart).await;
@@ -146,6 +152,7 @@ impl Face {
             if parts.send(part).await.is_err() {
                 return Ok(());
             }
+            tokio::time::sleep(pause).await;
         }
         Ok(())
     }
