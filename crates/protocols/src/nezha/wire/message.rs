@@ -6,21 +6,71 @@ use super::{
 use crate::nezha::messages::{Body, FastReply, LogMod, Message, StartView, Vc};
 use quorate_core::{Boot, Decoder, Encoder, EntryId, Wire, WireError};
 
+impl Message {
+    /// The first byte of its encoding.
+    fn tag(&self) -> u8 {
+        match self {
+            Message::Request { .. } => 0,
+            Message::FastReply(_) => 1,
+            Message::Synced { .. } => 2,
+            Message::LogMod(_) => 3,
+            Message::Fetch { wants_sums, .. } => 4 + u8::from(*wants_sums),
+            Message::FetchBodies { .. } => 6,
+            Message::Bodies { .. } => 7,
+            Message::VcReq { .. } => 8,
+            Message::Vc(_) => 9,
+            Message::StartView(_) => 10,
+            Message::ReadQ { .. } => 11,
+            Message::ReadA { .. } => 12,
+            Message::CvReq { .. } => 13,
+            Message::CvRep { .. } => 14,
+            Message::RecReq { .. } => 15,
+            Message::RecRep { .. } => 16,
+            Message::StateReq { .. } => 17,
+        }
+    }
+
+    /// Decodes a message of a replica that comes back.
+    fn decode_recovery(tag: u8, input: &mut Decoder) -> Result<Self, WireError> {
+        let nonce = input.u64()?;
+        Ok(match tag {
+            13 => Message::CvReq { nonce },
+            14 => Message::CvRep {
+                nonce,
+                cv: counted(input)?,
+            },
+            15 => Message::RecReq {
+                nonce,
+                cv: counted(input)?,
+            },
+            16 => Message::RecRep {
+                nonce,
+                view: view(input)?,
+                cv: counted(input)?,
+            },
+            _ => Message::StateReq {
+                nonce,
+                view: view(input)?,
+                cv: counted(input)?,
+            },
+        })
+    }
+}
+
 impl Wire for Message {
     fn encode(&self, out: &mut Encoder) {
+        out.u8(self.tag());
         match self {
             Message::Request {
                 body,
                 sent,
                 deadline,
             } => {
-                out.u8(0);
                 body.encode(out);
                 out.u64(*sent);
                 out.u64(*deadline);
             }
             Message::FastReply(reply) => {
-                out.u8(1);
                 out.varint(reply.view);
                 reply.id.encode(out);
                 wide(reply.digest, out);
@@ -28,47 +78,24 @@ impl Wire for Message {
                 reply.outcome.encode(out);
             }
             Message::Synced { view, upto, owd } => {
-                out.u8(2);
                 out.varint(*view);
                 upto.encode(out);
                 out.varint(*owd);
             }
-            Message::LogMod(log_mod) => {
-                out.u8(3);
-                log_mod.encode(out);
-            }
-            Message::Fetch {
-                view,
-                from,
-                wants_sums,
-            } => {
-                out.u8(if *wants_sums { 5 } else { 4 });
+            Message::LogMod(log_mod) => log_mod.encode(out),
+            Message::Fetch { view, from, .. } => {
                 out.varint(*view);
                 from.encode(out);
             }
-            Message::FetchBodies { ids } => {
-                out.u8(6);
-                list(ids, out);
-            }
-            Message::Bodies { bodies } => {
-                out.u8(7);
-                list(bodies, out);
-            }
+            Message::FetchBodies { ids } => list(ids, out),
+            Message::Bodies { bodies } => list(bodies, out),
             Message::VcReq { view, cv } => {
-                out.u8(8);
                 out.varint(*view);
                 counts(cv, out);
             }
-            Message::Vc(vc) => {
-                out.u8(9);
-                vc.encode(out);
-            }
-            Message::StartView(start) => {
-                out.u8(10);
-                start.encode(out);
-            }
+            Message::Vc(vc) => vc.encode(out),
+            Message::StartView(start) => start.encode(out),
             Message::ReadQ { boot, number } => {
-                out.u8(11);
                 out.u64(boot.0);
                 out.varint(*number);
             }
@@ -78,34 +105,17 @@ impl Wire for Message {
                 view,
                 end,
             } => {
-                out.u8(12);
                 out.u64(boot.0);
                 out.varint(*number);
                 out.varint(*view);
                 end.encode(out);
             }
-            Message::CvReq { nonce } => {
-                out.u8(13);
-                out.u64(*nonce);
-            }
-            Message::CvRep { nonce, cv } => {
-                out.u8(14);
+            Message::CvReq { nonce } => out.u64(*nonce),
+            Message::CvRep { nonce, cv } | Message::RecReq { nonce, cv } => {
                 out.u64(*nonce);
                 counts(cv, out);
             }
-            Message::RecReq { nonce, cv } => {
-                out.u8(15);
-                out.u64(*nonce);
-                counts(cv, out);
-            }
-            Message::RecRep { nonce, view, cv } => {
-                out.u8(16);
-                out.u64(*nonce);
-                out.varint(*view);
-                counts(cv, out);
-            }
-            Message::StateReq { nonce, view, cv } => {
-                out.u8(17);
+            Message::RecRep { nonce, view, cv } | Message::StateReq { nonce, view, cv } => {
                 out.u64(*nonce);
                 out.varint(*view);
                 counts(cv, out);
@@ -160,27 +170,7 @@ impl Wire for Message {
                 view: view(input)?,
                 end: Option::decode(input)?,
             },
-            13 => Message::CvReq {
-                nonce: input.u64()?,
-            },
-            14 => Message::CvRep {
-                nonce: input.u64()?,
-                cv: counted(input)?,
-            },
-            15 => Message::RecReq {
-                nonce: input.u64()?,
-                cv: counted(input)?,
-            },
-            16 => Message::RecRep {
-                nonce: input.u64()?,
-                view: view(input)?,
-                cv: counted(input)?,
-            },
-            17 => Message::StateReq {
-                nonce: input.u64()?,
-                view: view(input)?,
-                cv: counted(input)?,
-            },
+            tag @ 13..=17 => Message::decode_recovery(tag, input)?,
             tag => return Err(WireError::Tag("nezha message", tag)),
         })
     }
