@@ -44,6 +44,12 @@ runs=()
 for profile in "${profiles[@]}"; do
   for setup in "${setups[@]}"; do runs+=("$setup --profile $profile"); done
 done
+# Writes of different keys pass each other.
+if [ "$protocol" = nezha ]; then
+  for profile in swarm swarm,gateways swarm,gateways,settings swarm,gateways,epochs,switches; do
+    for replicas in 3 5; do runs+=("--replicas $replicas --store plain --profile $profile"); done
+  done
+fi
 # Replicas without disks, of those that can do without.
 if [ "$protocol" = nezha ] || [ "$protocol" = rabia ]; then
   for profile in swarm swarm,settings; do

@@ -1,24 +1,22 @@
 //! The clients: what they ask, whom, how often they try, and what they make of the answers.
 
-use crate::judge::{Op, Request as Asked, Response, Returned};
 use crate::leases::Leases;
-use crate::plan::Load;
-use crate::requests;
+use crate::mix::generator;
+use crate::network::exponential;
+use crate::plan::{Arrivals, Load};
+use crate::subject::{Ask, Asked, Subject, Who, Workload};
 use fastrand::Rng;
-use mix::{Known, Mix};
-use quorate_core::{ClientId, MILLIS, Payload, PayloadId, RequestId};
-use quorate_etcd_api::etcdserverpb::response_op::Response as PartAnswer;
+use quorate_core::{ClientId, MILLIS, PayloadId, RequestId};
 use quorate_host::Token;
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::ops::Range;
 
 mod act;
-mod mix;
 
 /// All clients, and everything they ever asked.
-pub(crate) struct Clients {
+pub(crate) struct Clients<A: Subject> {
     clients: Vec<Client>,
-    tasks: Vec<Task>,
+    tasks: Vec<Task<A>>,
     /// The task of each token, the first token being 1.
     tokens: Vec<Attempt>,
     next_value: u64,
@@ -31,8 +29,10 @@ pub(crate) struct Clients {
     pub(crate) newest: i64,
     /// Clients begin nothing new.
     pub(crate) stopped: bool,
-    /// Requests of more kinds, if there are to be any.
-    mix: Option<Mix>,
+    /// What they ask.
+    workload: A::Workload,
+    /// Draws what comes by itself, so that all clusters that are compared are offered the same.
+    offers: Option<Rng>,
 }
 
 struct Client {
@@ -44,8 +44,6 @@ struct Client {
     answered: BTreeSet<u64>,
     acked: u64,
     pending: usize,
-    /// The revision at which each key was last seen modified.
-    known: Vec<i64>,
 }
 
 /// A request sent once.
@@ -62,26 +60,10 @@ enum Session {
     Open,
 }
 
-/// In which way something is asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Ask {
-    /// Opens the client's session.
-    Open,
-    /// Under the client's session: sent again, elsewhere, until it is answered.
-    Command(Rc<Asked>),
-    /// Under the replica's session: sent once.
-    Write(Rc<Asked>),
-    Read(Rc<Asked>),
-    /// Of whatever state the replica has.
-    Peek(Rc<Asked>),
-    /// The bytes of a payload.
-    Payload(PayloadId, Payload),
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Fate {
+enum Fate<R> {
     Pending,
-    Done(Returned),
+    Done(R),
     /// It opened a session.
     Opened,
     /// It got the bytes of a payload, or learned that it is dead.
@@ -90,23 +72,23 @@ enum Fate {
     NotExecuted,
 }
 
-struct Task {
+struct Task<A: Subject> {
     client: usize,
     /// The register it is about, or the first of several.
     key: u8,
-    ask: Ask,
+    ask: Ask<A::Request>,
     id: RequestId,
     invoked: u64,
     /// When it was first sent, in virtual time.
     since_ns: u64,
-    fate: Fate,
+    fate: Fate<A::Returned>,
     token: Token,
     attempts: u32,
     /// The only replica to ask.
     pinned: Option<usize>,
 }
 
-impl Clients {
+impl<A: Subject> Clients<A> {
     pub(crate) fn new(load: &Load, seed: u64, rng: &mut Rng) -> Self {
         let client = |_| Client {
             session: Session::Closed,
@@ -115,7 +97,6 @@ impl Clients {
             answered: BTreeSet::new(),
             acked: 0,
             pending: 0,
-            known: vec![0; usize::from(load.keys)],
         };
         Clients {
             clients: (0..load.clients).map(client).collect(),
@@ -127,7 +108,8 @@ impl Clients {
             completed: 0,
             newest: 0,
             stopped: false,
-            mix: load.rich.then(|| Mix::new(seed, load.keys)),
+            workload: A::Workload::new(load, generator(seed, "mix")),
+            offers: load.spread.map(|_| generator(seed, "offers")),
         }
     }
 
@@ -141,7 +123,7 @@ impl Clients {
     }
 
     /// What was asked and answered, for the checker.
-    pub(crate) fn history(&self) -> Vec<Op> {
+    pub(crate) fn history(&self) -> Vec<Asked<A>> {
         let tasks = self.tasks.iter();
         let ops = tasks.filter_map(|task| task.op(self.tokens[task.token as usize - 1].reader));
         ops.collect()
@@ -208,7 +190,13 @@ impl Clients {
         self.stamp
     }
 
-    fn begin(&mut self, client: usize, key: u8, ask: Ask, pinned: Option<usize>) -> usize {
+    fn begin(
+        &mut self,
+        client: usize,
+        key: u8,
+        ask: Ask<A::Request>,
+        pinned: Option<usize>,
+    ) -> usize {
         let invoked = self.tick();
         let owner = &mut self.clients[client];
         let seq = match &ask {
@@ -238,7 +226,7 @@ impl Clients {
         self.tasks.len() - 1
     }
 
-    fn end(&mut self, task: usize, fate: Fate) {
+    fn end(&mut self, task: usize, fate: Fate<A::Returned>) {
         let ended = &mut self.tasks[task];
         ended.fate = fate;
         self.pending -= 1;
@@ -254,9 +242,10 @@ impl Clients {
             // What may be stale is not what is known.
             Fate::Done(returned) if !matches!(ended.ask, Ask::Peek(_)) => {
                 self.completed += 1;
-                self.newest = self.newest.max(returned.revision);
-                if let Some(modified) = modified(&ended.ask, returned) {
-                    client.known[usize::from(ended.key)] = modified;
+                self.newest = self.newest.max(A::revision_of(returned));
+                if let Some(asked) = ended.ask.request() {
+                    self.workload
+                        .learn(ended.client, ended.key, asked, returned);
                 }
             }
             Fate::Opened => client.session = Session::Open,
@@ -264,17 +253,52 @@ impl Clients {
         }
     }
 
-    /// Now and then something richer in the place of what a client was to ask.
-    fn enrich(&mut self, client: usize, ask: Ask, leases: &Leases) -> Ask {
-        let Some(mix) = &mut self.mix else {
-            return ask;
-        };
-        let known = Known {
-            newest: self.newest,
-            modified: &self.clients[client].known,
+    /// What a client asks next.
+    fn draw(&mut self, rng: &mut Rng, client: usize, key: u8, leases: &Leases) -> Ask<A::Request> {
+        let who = self.who(client, key, leases);
+        self.workload.draw(rng, &who, &mut self.next_value)
+    }
+
+    /// A change that a client asks for beside something else.
+    fn draw_change(
+        &mut self,
+        rng: &mut Rng,
+        client: usize,
+        key: u8,
+        leases: &Leases,
+    ) -> A::Request {
+        let who = self.who(client, key, leases);
+        self.workload.change(rng, &who, &mut self.next_value)
+    }
+
+    /// A write of those that come by themselves.
+    fn draw_arrival(&mut self, rng: &mut Rng) -> (u8, A::Request) {
+        let rng = self.offers.as_mut().unwrap_or(rng);
+        self.workload.arrive(rng, &mut self.next_value)
+    }
+
+    /// When the next of them comes, if it waits for nobody.
+    fn draw_pause(&mut self, rng: &mut Rng, arrivals: Arrivals) -> Option<u64> {
+        let rng = self.offers.as_mut().unwrap_or(rng);
+        match arrivals {
+            Arrivals::Every(ns) => Some(ns),
+            Arrivals::About(mean_ns) => Some(exponential(rng, mean_ns)),
+            Arrivals::Answered => None,
+        }
+    }
+
+    /// One of these endpoints for what comes by itself.
+    fn draw_entrance(&mut self, rng: &mut Rng, among: Range<usize>) -> usize {
+        self.offers.as_mut().unwrap_or(rng).usize(among)
+    }
+
+    fn who(&self, client: usize, key: u8, leases: &Leases) -> Who {
+        Who {
+            client,
+            key,
             leases: leases.held(),
-        };
-        mix.draw(&known, &mut self.next_value).unwrap_or(ask)
+            newest: self.newest,
+        }
     }
 
     /// A value that nobody stored before.
@@ -282,30 +306,17 @@ impl Clients {
         self.next_value += 1;
         self.next_value - 1
     }
-
-    /// A change of one key.
-    fn draw_call(&mut self, rng: &mut Rng, client: usize, key: u8) -> Asked {
-        let value = self.next_value();
-        match rng.u8(..10) {
-            0 => Asked::Delete(requests::delete(key)),
-            1..=3 => {
-                let expected = self.clients[client].known[usize::from(key)];
-                Asked::Txn(requests::cas(key, expected, value))
-            }
-            _ => Asked::Put(requests::put(key, value)),
-        }
-    }
 }
 
-impl Task {
+impl<A: Subject> Task<A> {
     /// What the history says of it, if it may have done or seen something.
-    fn op(&self, reader: u64) -> Option<Op> {
+    fn op(&self, reader: u64) -> Option<Asked<A>> {
         let returned = match (&self.ask, &self.fate) {
             (_, Fate::Done(returned)) => Some(returned.clone()),
             (Ask::Command(_) | Ask::Write(_), Fate::Pending | Fate::Unknown) => None,
             _ => return None,
         };
-        Some(Op {
+        Some(Asked {
             client: self.client,
             request: self.ask.request()?.as_ref().clone(),
             invoked: self.invoked,
@@ -313,37 +324,4 @@ impl Task {
             reader,
         })
     }
-}
-
-impl Ask {
-    /// Whether gateways without a replica take it.
-    fn is_for_gateways(&self) -> bool {
-        matches!(self, Ask::Open | Ask::Command(_) | Ask::Write(_))
-    }
-
-    fn request(&self) -> Option<&Rc<Asked>> {
-        match self {
-            Ask::Open | Ask::Payload(..) => None,
-            Ask::Command(asked) | Ask::Write(asked) | Ask::Read(asked) | Ask::Peek(asked) => {
-                Some(asked)
-            }
-        }
-    }
-}
-
-/// The revision at which the key asked about was last modified, as the answer tells it; after a
-/// deletion, its revision.
-fn modified(ask: &Ask, returned: &Returned) -> Option<i64> {
-    let asked = ask.request()?;
-    let seen = match &returned.response {
-        Response::Range(range) => range.kvs.first(),
-        Response::Txn(txn) => match txn.responses.first().and_then(|op| op.response.as_ref()) {
-            Some(PartAnswer::ResponseRange(range)) => range.kvs.first(),
-            _ => None,
-        },
-        _ => None,
-    };
-    let is_about_one = !matches!(&**asked, Asked::Range(range) if !range.range_end.is_empty());
-    let seen = seen.filter(|_| is_about_one).map(|kv| kv.mod_revision);
-    seen.or(returned.response.changed().then_some(returned.revision))
 }

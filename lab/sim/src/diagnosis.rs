@@ -94,10 +94,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 host.look().explain(mono_ns)
             ));
             parts.push(format!("{:?}", host.look().counters()));
-            parts.push(format!(
-                "leases and their keys {:?}",
-                host.look().app().leases()
-            ));
+            if let Some(kept) = host.look().app().revisions() {
+                parts.push(format!("leases and their keys {:?}", kept.leases()));
+            }
             parts.push(format!("next countdown {:?}", node.countdowns.next()));
         }
         parts.join("; ")

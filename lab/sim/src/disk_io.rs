@@ -23,6 +23,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 format!("r{} through {:?}, sync {sync}", index + 1, flush.through)
             });
         let taken = self.rig_writes_ns(index, (&flush.writes, &flush.bulk), sync);
+        let taken = taken.or_else(|| self.core_flushes_ns(index));
         let disk = &self.plan.disk;
         let delay = match (sync, taken) {
             (false, _) => 0,

@@ -36,7 +36,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.rig.is_some() {
             return self.rig_asks(node, token, request);
         }
-        let delay = self.rng.u64(10 * MICROS..200 * MICROS);
+        let delay = self.client_ns();
         self.record_request(node, token, delay);
         self.queue.after(
             delay,
@@ -48,10 +48,25 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         );
     }
 
+    /// What a client's words take to a replica or gateway, or an answer to the client.
+    fn client_ns(&mut self) -> u64 {
+        let Some(offers) = self.setup.schedule.offers() else {
+            return self.rng.u64(10 * MICROS..200 * MICROS);
+        };
+        let links = &self.plan.links;
+        let least_ns = links.delay_min_ns;
+        match offers.are_clients_far {
+            true => self
+                .rng
+                .u64(least_ns..least_ns + (2 * links.jitter_ns).max(1)),
+            false => 0,
+        }
+    }
+
     /// Has a replica take a turn as soon as it is free, if none is due already.
     pub(crate) fn turn_soon(&mut self, node: usize) {
         let now_ns = self.queue.now_ns();
-        let busy_ns = self.rig_core_ns(node);
+        let busy_ns = self.core_ns(node);
         let target = &mut self.nodes[node];
         let service_ns = busy_ns + self.rng.u64(..=self.plan.service_max_ns);
         let at_ns = (now_ns + service_ns).max(target.busy_until_ns);
@@ -66,6 +81,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     pub(crate) fn frame_arrives(&mut self, from: usize, to: usize, connection: u32, bytes: Bytes) {
         if self.network.life(from, to) == connection {
             let from = self.number(from);
+            self.core_takes_in(to, bytes.len());
             self.arrive(to, Inbound::Frame { from, bytes });
         } else {
             self.network.counts.reset += 1;
@@ -81,7 +97,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if node.host.is_none() {
             return Ok(());
         }
-        if now_ns < node.busy_until_ns {
+        if now_ns < node.busy_until_ns || self.cores.is_some() && self.core_ns(index) > 0 {
             self.turn_soon(index);
             return Ok(());
         }
@@ -171,9 +187,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.record_frame((from, to), &bytes, &copies);
             self.measure_frame(from, to, &bytes);
             for delay in copies.into_iter().flatten() {
+                let leaves_ns = self.core_sends_ns(from, bytes.len());
                 let bytes = bytes.clone();
                 self.queue.after(
-                    delay,
+                    leaves_ns + delay,
                     Event::Frame {
                         from,
                         to,
@@ -209,11 +226,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         self.check_answer(index, token, &answer)?;
         let is_done = !matches!(answer, Answer::Refused(_));
-        self.measure(|meter, now_ns| meter.answered(token, is_done, now_ns));
+        self.measure_request(|meter, now_ns| meter.answered(token, is_done, now_ns));
         if !chance(&mut self.rng, self.plan.load.answer_loss) {
             let delay = match &self.rig {
                 Some(rig) => self.rig_core_ns(index) + rig.plan.hardware.link.delay_ns,
-                None => self.rng.u64(10 * MICROS..200 * MICROS),
+                None => self.core_answers_ns(index) + self.client_ns(),
             };
             let answer = Box::new(answer);
             self.record_answer(index, token, Some(delay));

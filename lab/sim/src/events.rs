@@ -69,9 +69,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let decision = Decision { fast, noop, delays };
                     let lane = index + 1;
                     self.record(|| What::Decided { lane, slot, noop });
-                    if let Some(rig) = &mut self.rig {
-                        rig.decider = Some(index);
-                    }
+                    self.note_decider(index);
                     self.measure(|meter, now_ns| meter.decided(slot, decision, now_ns));
                 }
                 HostEvent::Sealed { .. } => self.totals.hit("seal applied"),
@@ -102,6 +100,16 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let host = node.host.as_ref();
         self.values.payload_min = host.and_then(|host| host.look().payload_min());
         self.totals.hit("epoch begun");
+    }
+
+    /// A replica decided something by its own count: where only a leader decides, it leads.
+    fn note_decider(&mut self, index: usize) {
+        if let Some(rig) = &mut self.rig {
+            rig.decider = Some(index);
+        }
+        if let Some(meter) = &mut self.meter {
+            meter.decider = Some(index);
+        }
     }
 
     fn are_snapshots_suspect(&self) -> bool {

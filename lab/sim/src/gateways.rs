@@ -52,6 +52,11 @@ impl RemoteGateway {
         (0..count).map(one).collect()
     }
 
+    /// What its machine says of itself.
+    pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
+        self.gateway.as_ref().map_or(Vec::new(), Gateway::figures)
+    }
+
     /// Whether nothing waits, and all that it answered is known to be decided.
     pub(crate) fn is_idle(&self) -> bool {
         let waiting = self.gateway.as_ref().map(Gateway::waiting);
@@ -180,7 +185,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     fn gateway_turn_soon(&mut self, endpoint: usize) {
         let now_ns = self.queue.now_ns();
-        let delay = self.nemesis.rng.u64(..=self.plan.service_max_ns);
+        let busy_ns = self.core_ns(endpoint);
+        let delay = busy_ns + self.nemesis.rng.u64(..=self.plan.service_max_ns);
         let remote = &mut self.gateways[endpoint - self.nodes.len()];
         if remote.turn_at_ns.is_none() {
             let (node, at_ns) = (endpoint, now_ns + delay);
@@ -205,6 +211,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Ok(());
         }
         remote.turn_at_ns = None;
+        if self.core_ns(endpoint) > 0 {
+            self.gateway_turn_soon(endpoint);
+            return Ok(());
+        }
+        let remote = &mut self.gateways[endpoint - self.nodes.len()];
         let now = remote.clock.now(now_ns);
         let (me, boot) = (remote.me, remote.boot);
         let inbox = std::mem::take(&mut remote.inbox);

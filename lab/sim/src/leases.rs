@@ -13,6 +13,7 @@ use crate::requests;
 use crate::subject::{Chore, Subject};
 use crate::world::{Event, World};
 use quorate_core::{Countdown, MILLIS, Machine, Principal, SECONDS};
+use quorate_etcd_store::Store;
 use quorate_host::{Answer, Directive, Request, Token};
 
 /// Tokens from here on are chores'.
@@ -251,9 +252,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let now_ns = self.queue.now_ns();
         let invoked = self.clients.tick();
         let body = match &what {
-            What::Chore(chore) => A::chore(*chore),
+            What::Chore(chore) => chore.command(),
             // Nothing that is ordered here has a value.
-            What::Request(request) => A::command(request, None).0,
+            What::Request(request) => Store::command(request, None).0,
         };
         let token = self.leases.begin(what, invoked, now_ns);
         let node = self.rng.usize(..self.nodes.len());
@@ -287,15 +288,17 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let chore = match &errand.what {
             What::Chore(chore) => *chore,
             What::Request(request) => {
-                let (revision, response) =
-                    A::response(request, result, &self.values).map_err(wrong)?;
-                self.totals.compactions += u64::from(response == Response::Compacted);
-                errand.returned = Some(Returned::at(self.clients.tick(), revision, response));
+                let stamp = self.clients.tick();
+                let told = Store::response(request, result, &self.values, stamp);
+                let returned = told.map_err(wrong)?;
+                let is_compaction = returned.response == Response::Compacted;
+                self.totals.compactions += u64::from(is_compaction);
+                errand.returned = Some(returned);
                 return Ok(());
             }
         };
         let asked_ns = errand.asked_ns;
-        if A::is_done(chore, result).map_err(wrong)? {
+        if chore.is_done(result).map_err(wrong)? {
             let judged = self.leases.done(chore, asked_ns, &mut self.totals);
             judged.map_err(|why| Violation::new("lease", why))?;
         }
@@ -343,7 +346,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return Ok(false);
         }
         let hosts = self.nodes.iter().flat_map(|node| &node.host);
-        let left: Result<usize, String> = hosts.map(|host| host.look().app().leases()).sum();
+        let kept = hosts.filter_map(|host| host.look().app().revisions());
+        let left: Result<usize, String> = kept.map(|kept| kept.leases()).sum();
         let left = left.map_err(|why| Violation::new("application", why))?;
         Ok(left == 0)
     }

@@ -11,7 +11,8 @@
 //!
 //! - Agreement: whatever any replica, dead or alive, applied in a slot is what all of them apply.
 //! - The clients' history, transactions and ranges included, is what the changes of every revision
-//!   come to, in an order that real time allows ([`judge`]).
+//!   come to, in an order that real time allows ([`judge`]); of the plain store, which keeps no
+//!   revisions, it is what the versions of keys allow ([`versions`]).
 //! - A command is executed once, however often it was sent, and answered alike by everybody.
 //! - No acknowledged write is lost by a crash: the final reads of every key through every replica
 //!   are part of the history.
@@ -33,9 +34,12 @@
 
 mod agreement;
 mod bounds;
+mod calm;
 mod capacity;
 mod changes;
 mod clients;
+mod commute;
+mod core_costs;
 mod corruption;
 mod diagnosis;
 mod disk;
@@ -49,6 +53,7 @@ mod gateways;
 mod inspect_disk;
 pub mod judge;
 mod leases;
+mod load;
 mod long;
 mod meter;
 mod mix;
@@ -61,7 +66,6 @@ mod panics;
 mod parallel;
 mod phases;
 mod picture;
-pub mod plain;
 mod plan;
 mod probe;
 mod profiles;
@@ -83,6 +87,7 @@ mod tally;
 mod trace;
 mod values;
 mod variations;
+pub mod versions;
 mod waiting;
 mod wan;
 mod watches;
@@ -91,7 +96,7 @@ mod world;
 pub use capacity::{CapacityOptions, LeaderWrites};
 pub use figures::{FiguresOptions, ModesOptions, modes, run as figures};
 pub use meter::Measured;
-pub use options::{DurabilityName, SimArgs, SimOptions, SimReport, parse};
+pub use options::{DurabilityName, SimArgs, SimOptions, SimReport, StoreName, parse};
 pub use report::{Report, Totals, Violation};
 pub use runner::run;
 pub use simulator::Simulator;

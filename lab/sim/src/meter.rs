@@ -37,6 +37,10 @@ pub struct Measured {
     pub branches: BTreeMap<&'static str, u64>,
     /// By how much those figures of machines grew that only grow, by name.
     pub figures: BTreeMap<&'static str, u64>,
+    /// How long was measured what was offered, ns.
+    pub lasted_offers_ns: u64,
+    /// How long the cores of replicas and then gateways were busy meanwhile, where cores count, ns.
+    pub cores_busy_ns: Vec<u64>,
     /// Messages by sender, receiver and the first word of what they say; only if they were to be counted.
     pub messages: BTreeMap<(usize, usize, String), u64>,
 }
@@ -52,6 +56,10 @@ pub(crate) struct Meter {
     slots: Option<(Slot, Slot)>,
     /// What the figures of machines were when measuring began.
     figures: Option<BTreeMap<&'static str, u64>>,
+    /// When measuring began, and how busy cores had been.
+    cores: (u64, Vec<u64>),
+    /// Who decided last by its own count: the leader, where only a leader decides.
+    pub(crate) decider: Option<usize>,
 }
 
 /// How a slot was decided.
@@ -106,11 +114,16 @@ impl Meter {
     }
 
     /// What the figures of all machines are now.
-    fn told(&mut self, figures: BTreeMap<&'static str, u64>) {
+    fn told(&mut self, figures: BTreeMap<&'static str, u64>, busy_ns: Vec<u64>, now_ns: u64) {
         let Some(before) = &self.figures else {
             self.figures = Some(figures);
+            self.cores = (now_ns, busy_ns);
             return;
         };
+        let (began_ns, busy_before_ns) = &self.cores;
+        let busy_ns = busy_ns.iter().zip(busy_before_ns);
+        self.measured.cores_busy_ns = busy_ns.map(|(now, before)| now - before).collect();
+        self.measured.lasted_offers_ns = now_ns - began_ns;
         let grown = |(name, now): (&'static str, u64)| {
             let before = before.get(name).copied().unwrap_or(0);
             (name, now.saturating_sub(before))
@@ -145,6 +158,28 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
+    /// A client asks something, if that is measured there: whenever it is answered, it counts from now on.
+    pub(crate) fn note_offer(&mut self, token: Token) {
+        let now_ns = self.queue.now_ns();
+        if let (Some(_), Some(meter)) = (self.plan.load.spread, &mut self.meter) {
+            meter.asked(token, now_ns);
+        }
+    }
+
+    /// Measures something at a client, if the run is measured there, and otherwise not.
+    pub(crate) fn measure_offer(&mut self, what: impl FnOnce(&mut Meter, u64)) {
+        if self.plan.load.spread.is_some() {
+            self.measure(what);
+        }
+    }
+
+    /// Measures something where it reaches or leaves a replica, if the run is measured there.
+    pub(crate) fn measure_request(&mut self, what: impl FnOnce(&mut Meter, u64)) {
+        if self.plan.load.spread.is_none() {
+            self.measure(what);
+        }
+    }
+
     /// Counts the messages of a frame, if that is wanted.
     pub(crate) fn measure_frame(&mut self, from: usize, to: usize, frame: &Bytes) {
         let steady = self.setup.schedule.steady;
@@ -161,13 +196,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
         let figures = hosts.filter_map(|host| host.look().machine().map(Introspect::figures));
+        let mut figures: Vec<_> = figures.flatten().collect();
+        if self.plan.load.spread.is_some() {
+            figures.extend(self.gateways.iter().flat_map(|remote| remote.figures()));
+        }
         let mut sums = BTreeMap::new();
-        for (name, value) in figures.flatten() {
+        for (name, value) in figures {
             if name.ends_with("_total") {
                 *sums.entry(name).or_default() += value as u64;
             }
         }
-        self.measure(|meter, _| meter.told(sums));
+        let busy_ns = self.cores.as_ref();
+        let busy_ns = busy_ns.map_or(Vec::new(), |cores| cores.busy_ns(self.queue.now_ns()));
+        self.measure(|meter, now_ns| meter.told(sums, busy_ns, now_ns));
     }
 
     /// Whether it is known what machines said of themselves when measuring began.

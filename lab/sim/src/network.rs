@@ -152,7 +152,11 @@ impl Network {
         } else {
             0
         };
-        links.delay_min_ns + exponential(rng, links.jitter_ns) + spike
+        let jitter_ns = match links.has_even_jitter {
+            true => rng.u64(..(2 * links.jitter_ns).max(1)),
+            false => exponential(rng, links.jitter_ns),
+        };
+        links.delay_min_ns + jitter_ns + spike
     }
 
     /// What every frame on a link takes beyond what links take.

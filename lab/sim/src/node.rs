@@ -204,17 +204,6 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// One that is right, and does not say how right.
-    pub(crate) fn right() -> Clock {
-        Clock {
-            offset_ns: 0,
-            drift_ppm: 0,
-            claimed_error_ns: u64::MAX,
-            stopped_ns: None,
-            mono_ppm: 0,
-        }
-    }
-
     pub(crate) fn now(&self, now_ns: u64) -> Now {
         let since = self.stopped_ns.unwrap_or(now_ns) as i64;
         let clock = CLOCK_START_NS + self.offset_ns + since + since / 1_000_000 * self.drift_ppm;

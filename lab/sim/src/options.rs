@@ -1,7 +1,8 @@
 //! The command line of the simulator.
 
 use crate::capacity::CapacityOptions;
-use crate::plain::{CommuteOptions, LoadOptions, PlainOptions};
+use crate::commute::CommuteOptions;
+use crate::load::LoadOptions;
 use crate::speed::SpeedOptions;
 use crate::wan::WanOptions;
 use clap::{Args, Subcommand, ValueEnum};
@@ -34,8 +35,6 @@ pub enum SimReport {
     Capacity(CapacityOptions),
     /// How long writes take where replicas and clients are far from each other
     Wan(WanOptions),
-    /// Clusters with the plain store, whose writes commute where they name different keys
-    Plain(PlainOptions),
     /// What it brings that writes of different keys may pass each other: fast path, hold time, latency
     Commute(CommuteOptions),
     /// Latency against load where cores are the limit, of protocols and of ways to run one
@@ -62,6 +61,10 @@ pub struct SimOptions {
     /// What survives a crash.
     #[arg(long, value_enum, default_value_t = DurabilityName::Disk)]
     pub durability: DurabilityName,
+
+    /// The store whose commands replicas agree on.
+    #[arg(long, value_enum, default_value_t = StoreName::Etcd)]
+    pub store: StoreName,
 
     /// A parameter of the protocol; may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_param)]
@@ -179,6 +182,15 @@ impl From<DurabilityName> for Durability {
     }
 }
 
+/// An application on the command line.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreName {
+    /// Keys with a history, watches and leases; every write conflicts with every other.
+    Etcd,
+    /// Keys, values and versions; writes of different keys commute.
+    Plain,
+}
+
 impl SimOptions {
     /// The protocol's parameters by name, the code among them; of a repeated one the last counts.
     ///
@@ -203,6 +215,9 @@ impl SimOptions {
             self.profile.join(","),
             self.ops
         );
+        if self.store == StoreName::Plain {
+            command.push_str(" --store plain");
+        }
         if let Some(clients) = self.clients {
             command.push_str(&format!(" --clients {clients}"));
         }
@@ -266,7 +281,7 @@ mod tests {
     #[test]
     fn the_printed_command_gives_the_same_options_back() {
         let line = "--protocol rabia --replicas 5 --durability memory --param window=4 \
-                    --param f=1 --mutant fast-1 --profile loss,pauses \
+                    --store plain --param f=1 --mutant fast-1 --profile loss,pauses \
                     --clients 2 --hurt-ms 100 --without pause --seeds 7";
         let options: SimOptions = parse(line).unwrap();
         let command = options.command(7);

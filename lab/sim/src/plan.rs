@@ -52,6 +52,8 @@ pub(crate) struct Links {
     pub(crate) delay_min_ns: u64,
     /// Mean of the random part of a delay.
     pub(crate) jitter_ns: u64,
+    /// Whether that part is drawn evenly, up to twice its mean: otherwise it is now and then much longer.
+    pub(crate) has_even_jitter: bool,
     pub(crate) spike: f64,
     pub(crate) spike_max_ns: u64,
     /// Frames of one link keep their order, as on one TCP connection.
@@ -89,6 +91,8 @@ pub(crate) struct Load {
     pub(crate) think_ns: u64,
     /// Requests come by themselves, whether those before them are answered or not.
     pub(crate) arrivals: Option<Arrivals>,
+    /// The keys that those requests are about, if not the registers.
+    pub(crate) spread: Option<Spread>,
     /// Clients act together, at multiples of this time.
     pub(crate) storm_every_ns: Option<u64>,
     pub(crate) timeout_ns: u64,
@@ -113,6 +117,19 @@ pub(crate) enum Arrivals {
     Every(u64),
     /// At random, with this mean time between two, ns.
     About(u64),
+    /// From clients of which each waits for its answer.
+    Answered,
+}
+
+/// The keys of requests that come by themselves: more than clients have registers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Spread {
+    /// How many keys there are.
+    pub(crate) keys: u64,
+    /// How much more often some are chosen: the i-th as often as 1 / i^skew says.
+    pub(crate) skew: f64,
+    /// Keys of each write, one or two.
+    pub(crate) keys_each: usize,
 }
 
 impl Plan {
@@ -234,6 +251,7 @@ impl Links {
             duplication,
             delay_min_ns: rng.u64(20..200) * MICROS,
             jitter_ns: [5, 50, 300, 2_000][rng.usize(..4)] * MICROS,
+            has_even_jitter: false,
             spike,
             spike_max_ns: rng.u64(5..200) * MILLIS,
             ordered: rng.u8(..4) == 0,
@@ -272,6 +290,7 @@ impl Load {
             keys: rng.u8(1..=6),
             think_ns,
             arrivals: None,
+            spread: None,
             storm_every_ns: (rng.u8(..3) == 0).then_some(think_ns.max(1)),
             timeout_ns: rng.u64(10..300) * MILLIS,
             answer_loss: if rng.bool() { rng.f64() * 0.1 } else { 0.0 },

@@ -16,8 +16,8 @@ const LEASED: [&[u8]; 2] = [b"lease-", b"lease."];
 const KEYS_PER_LEASE: u64 = 3;
 
 /// The name of a register.
-pub(crate) fn name(key: u8) -> Bytes {
-    Bytes::from(format!("key-{key}"))
+pub(crate) fn name(key: impl Into<u64>) -> Bytes {
+    Bytes::from(format!("key-{}", key.into()))
 }
 
 /// The range of all registers.

@@ -2,11 +2,12 @@
 //! reaches into it.
 
 use crate::capacity;
+use crate::commute;
+use crate::load;
 use crate::mix;
 use crate::mutants;
 use crate::options::{SimArgs, SimOptions, SimReport};
 use crate::panics;
-use crate::plain;
 use crate::report::{Report, Violation};
 use crate::shrink::shrink;
 use crate::simulator::{Simulator, panicked};
@@ -26,9 +27,8 @@ pub fn run(args: &SimArgs) -> ExitCode {
         None => run_seeds(&args.options),
         Some(SimReport::Capacity(options)) => capacity::run(options),
         Some(SimReport::Wan(options)) => wan::run(options),
-        Some(SimReport::Plain(options)) => plain::run(options),
-        Some(SimReport::Commute(options)) => plain::commute(options),
-        Some(SimReport::Load(options)) => plain::load(options),
+        Some(SimReport::Commute(options)) => commute::run(options),
+        Some(SimReport::Load(options)) => load::run(options),
         Some(SimReport::Speed(options)) => speed::run(options),
     }
 }

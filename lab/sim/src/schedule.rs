@@ -1,11 +1,12 @@
 //! How much happens in a seed and what goes wrong: what the command line says of it.
 
-use crate::capacity::RigPlan;
+use crate::capacity::{Cores, Rig};
+use crate::meter::WARM_UP_NS;
 use crate::mix::Mix;
 use crate::nemesis::{FAULTS, Fault};
 use crate::options::SimOptions;
 use crate::plan::Plan;
-use crate::steady::Steady;
+use crate::steady::{Offers, Steady};
 use fastrand::Rng;
 use quorate_core::{Durability, MILLIS};
 use std::ops::Range;
@@ -45,10 +46,13 @@ impl Schedule {
 
     /// A run without faults.
     pub(crate) fn steady(steady: Steady) -> Schedule {
+        let lasts_ns = steady
+            .offers
+            .map_or(0, |offers| WARM_UP_NS + offers.lasts_ns);
         Schedule {
             mix: Mix::Chosen(Vec::new()),
             ops: steady.requests,
-            hurt_ns: 0,
+            hurt_ns: lasts_ns,
             clients: None,
             restless: false,
             without: Vec::new(),
@@ -56,9 +60,22 @@ impl Schedule {
         }
     }
 
-    /// The machines, where their capacity counts.
-    pub(crate) fn rig(&self) -> Option<RigPlan> {
-        self.steady.as_ref().and_then(|steady| steady.rig)
+    /// The machines of so many replicas, where their capacity counts.
+    pub(crate) fn rig<C>(&self, replicas: usize) -> Option<Rig<C>> {
+        let plan = self.steady.as_ref().and_then(|steady| steady.rig)?;
+        Some(Rig::new(replicas, plan))
+    }
+
+    /// The writes of the plain store that are measured.
+    pub(crate) fn offers(&self) -> Option<Offers> {
+        self.steady.and_then(|steady| steady.offers)
+    }
+
+    /// The cores of so many replicas and of all gateways, where they count.
+    pub(crate) fn cores(&self, replicas: usize) -> Option<Cores> {
+        let offers = self.offers()?;
+        let plan = offers.cores?;
+        Some(Cores::new(replicas + offers.gateways, plan))
     }
 
     /// Those of so many replicas that take requests.

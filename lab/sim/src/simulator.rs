@@ -2,7 +2,7 @@
 
 use crate::mix::Mix;
 use crate::mutants::Fault;
-use crate::options::SimOptions;
+use crate::options::{SimOptions, StoreName};
 use crate::panics;
 use crate::picture;
 use crate::probe::{self, Lines, Probe};
@@ -11,14 +11,17 @@ use crate::recording::{Recording, SharedRecording};
 use crate::report::{Report, Totals, Violation};
 use crate::schedule::Schedule;
 use crate::steady::Steady;
+use crate::subject::Subject;
 use crate::world::{Configure, Setup, World, replica};
 use quorate_core::{
     Boot, Durability, Epoch, Group, Incarnation, MILLIS, Machine, Member, Seat, Slot,
 };
-use quorate_etcd_store::Store;
+use quorate_etcd_store::Store as EtcdStore;
 use quorate_host::Flaw;
+use quorate_plain_store::Store as PlainStore;
 use quorate_protocols::{
-    AnyConfig, AnyMachine, AnyMessage, Protocol, Sabotaged, SabotagedConfig, Visitor, names, visit,
+    AnyConfig, AnyMachine, AnyMessage, Protocol, Sabotage, Sabotaged, SabotagedConfig, Visitor,
+    names, visit,
 };
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,6 +70,7 @@ impl Simulator {
             params: options.params()?,
             schedule: Schedule::new(options)?,
             mutant: options.mutant.clone(),
+            store: options.store,
         };
         chosen.of(&options.protocol)
     }
@@ -90,6 +94,10 @@ impl Simulator {
             params: params.collect(),
             schedule: Schedule::steady(steady),
             mutant: None,
+            store: match steady.offers {
+                Some(_) => StoreName::Plain,
+                None => StoreName::Etcd,
+            },
         };
         chosen.of(protocol)
     }
@@ -199,6 +207,7 @@ struct Chosen {
     params: BTreeMap<String, String>,
     schedule: Schedule,
     mutant: Option<String>,
+    store: StoreName,
 }
 
 impl Chosen {
@@ -220,6 +229,7 @@ impl Visitor for Chosen {
             params,
             schedule,
             mutant,
+            store,
         } = self;
         let epoch = sample_epoch(P::NAME, replicas, durability, &params);
         for index in 0..replicas {
@@ -238,6 +248,9 @@ impl Visitor for Chosen {
                 "a mutant of {name} knows no other protocol: without the profile {SWITCHES}"
             ));
         }
+        if fault.store_flaw.is_some() && store == StoreName::Plain {
+            return Err("this mutant is of etcd's store: without --store plain".to_owned());
+        }
         let recipe = Recipe {
             protocol: P::NAME,
             replicas,
@@ -250,24 +263,9 @@ impl Visitor for Chosen {
             store_flaw: fault.store_flaw,
         };
         let title = format!("{}, {replicas} replicas", P::NAME);
-        let run = move |seed, watch: Watch| {
-            if sabotage.is_none() {
-                return run_any(&recipe, seed, watch);
-            }
-            let configure = |seat: &Seat| {
-                let inner = P::config(seat)?;
-                let inner = SabotagedConfig { inner, sabotage };
-                let lines = watch.lines.clone();
-                Ok(probe::Config { inner, lines })
-            };
-            type Broken<M> = Probe<Sabotaged<M>>;
-            let setup = recipe.setup::<Broken<P::Machine>>(
-                seed,
-                &configure,
-                P::describe_message,
-                watch.clone(),
-            );
-            World::<_, Store>::new(setup).run()
+        let run = move |seed, watch: Watch| match store {
+            StoreName::Etcd => run_one::<P, EtcdStore>(&recipe, sabotage, seed, watch),
+            StoreName::Plain => run_one::<P, PlainStore>(&recipe, sabotage, seed, watch),
         };
         Ok(Simulator {
             run: Box::new(run),
@@ -278,20 +276,46 @@ impl Visitor for Chosen {
     }
 }
 
-/// Runs a seed with the machines that servers run.
-fn run_any(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
-    if watch.lines.is_none() {
-        let setup = recipe.setup::<AnyMachine>(seed, &AnyConfig::of, AnyMessage::describe, watch);
-        return World::<_, Store>::new(setup).run();
+/// Runs a seed with machines of one protocol that are broken on purpose, or with those of all protocols.
+fn run_one<P: Protocol, A: Subject>(
+    recipe: &Recipe,
+    sabotage: Option<Sabotage<P::Machine>>,
+    seed: u64,
+    watch: Watch,
+) -> Report {
+    if sabotage.is_none() {
+        return run_any::<A>(recipe, seed, watch);
     }
     let configure = |seat: &Seat| {
-        let inner = AnyConfig::of(seat)?;
+        let mut inner = P::config(seat)?;
+        if let Some(touches) = A::touches() {
+            P::commute(&mut inner, touches);
+        }
+        let inner = SabotagedConfig { inner, sabotage };
         let lines = watch.lines.clone();
         Ok(probe::Config { inner, lines })
     };
+    type Broken<M> = Probe<Sabotaged<M>>;
+    let words = P::describe_message;
+    let setup = recipe.setup::<Broken<P::Machine>>(seed, &configure, words, watch.clone());
+    World::<_, A>::new(setup).run()
+}
+
+/// Runs a seed with the machines that servers run.
+fn run_any<A: Subject>(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
+    let config = |seat: &Seat| Ok(AnyConfig::of(seat)?.touching(A::touches()));
     let words = AnyMessage::describe;
+    if watch.lines.is_none() {
+        let setup = recipe.setup::<AnyMachine>(seed, &config, words, watch);
+        return World::<_, A>::new(setup).run();
+    }
+    let configure = |seat: &Seat| {
+        let inner = config(seat)?;
+        let lines = watch.lines.clone();
+        Ok(probe::Config { inner, lines })
+    };
     let setup = recipe.setup::<Probe<AnyMachine>>(seed, &configure, words, watch.clone());
-    World::<_, Store>::new(setup).run()
+    World::<_, A>::new(setup).run()
 }
 
 /// The rare branches of all protocols: a cluster may go from one to another.

@@ -2,7 +2,8 @@
 //! come whether those before them are answered or not.
 
 use crate::capacity::RigPlan;
-use crate::plan::{Arrivals, Links, Load, Plan};
+use crate::core_costs::CorePlan;
+use crate::plan::{Arrivals, Links, Load, Plan, Spread};
 use quorate_core::{MILLIS, SECONDS};
 use quorate_host::Limits;
 
@@ -33,6 +34,25 @@ pub(crate) struct Steady {
     pub(crate) counts_messages: bool,
     /// Replicas that are far from each other, and a remote gateway that may be far from all.
     pub(crate) places: Option<Places>,
+    /// Writes of the plain store, in the place of requests of etcd's.
+    pub(crate) offers: Option<Offers>,
+}
+
+/// Writes of the plain store, measured for some time from where they are offered.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Offers {
+    pub(crate) spread: Spread,
+    pub(crate) clients: usize,
+    /// Whether the leader takes them, where there are no remote gateways.
+    pub(crate) is_led: bool,
+    /// Remote gateways, which take all writes where there are any.
+    pub(crate) gateways: usize,
+    /// Whether clients are as far from where they ask as replicas are from each other, or are there.
+    pub(crate) are_clients_far: bool,
+    /// What cores and flushes take, if that counts.
+    pub(crate) cores: Option<CorePlan>,
+    /// How long is measured, ns.
+    pub(crate) lasts_ns: u64,
 }
 
 /// Replicas at most that have places of their own, and a gateway.
@@ -79,6 +99,7 @@ impl Default for Steady {
             wrong: None,
             counts_messages: false,
             places: None,
+            offers: None,
         }
     }
 }
@@ -91,9 +112,10 @@ impl Steady {
             duplication: 0.0,
             delay_min_ns: self.delay_ns,
             jitter_ns: self.jitter_ns,
+            has_even_jitter: self.offers.is_some(),
             spike: self.spike,
             spike_max_ns: SPIKE_NS_MAX,
-            ordered: true,
+            ordered: self.offers.is_none(),
             bytes_per_second: None,
         }
     }
@@ -125,6 +147,13 @@ impl Steady {
         }
         if let Some(rig) = &self.rig {
             rig.settle(&mut plan);
+        }
+        if let Some(offers) = &self.offers {
+            plan.gateways = offers.gateways;
+            plan.load.clients = offers.clients;
+            plan.load.spread = Some(offers.spread);
+            (plan.load.think_ns, plan.load.storm_every_ns) = (0, None);
+            plan.load.answer_loss = 0.0;
         }
         plan
     }

@@ -1,13 +1,20 @@
 //! The application under test, as the workload sees it.
 
-use crate::judge::{Request, Response};
+use crate::judge::{self, Journal};
+use crate::plan::Load;
 use crate::values::Values;
 use bytes::Bytes;
+use fastrand::Rng;
 use quorate_core::{Application, Payload, PayloadId};
 use quorate_etcd_api::mvccpb::{Event, KeyValue};
 use quorate_etcd_store::Flaw;
+use std::fmt::Debug;
+use std::rc::Rc;
 
-mod store;
+mod etcd;
+mod etcd_load;
+mod mix;
+mod plain;
 
 /// What the workload asks for besides requests whose answers are judged by revision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,46 +49,161 @@ pub(crate) enum Changes {
     Compacted { readable: i64 },
 }
 
-/// An application with keys that can be stored, removed, compared and read.
+/// In which way something is asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Ask<R> {
+    /// Opens the client's session.
+    Open,
+    /// Under the client's session: sent again, elsewhere, until it is answered.
+    Command(Rc<R>),
+    /// Under the replica's session: sent once.
+    Write(Rc<R>),
+    /// A read of what is decided.
+    Read(Rc<R>),
+    /// Of whatever state the replica has.
+    Peek(Rc<R>),
+    /// The bytes of a payload.
+    Payload(PayloadId, Payload),
+}
+
+impl<R> Ask<R> {
+    /// Whether gateways without a replica take it.
+    pub(crate) fn is_for_gateways(&self) -> bool {
+        matches!(self, Ask::Open | Ask::Command(_) | Ask::Write(_))
+    }
+
+    /// What the application is asked, if it is the application.
+    pub(crate) fn request(&self) -> Option<&Rc<R>> {
+        match self {
+            Ask::Open | Ask::Payload(..) => None,
+            Ask::Command(asked) | Ask::Write(asked) | Ask::Read(asked) | Ask::Peek(asked) => {
+                Some(asked)
+            }
+        }
+    }
+}
+
+/// A request of the history, and what became of it. Times are stamps of one counter.
+pub(crate) struct Asked<A: Subject> {
+    pub(crate) client: usize,
+    pub(crate) request: A::Request,
+    /// When it was first sent.
+    pub(crate) invoked: u64,
+    /// The answer; `None` if there is none, and it may have taken effect at any time, or never.
+    pub(crate) returned: Option<A::Returned>,
+    /// Who answered a read that may be stale: a number for each life of each replica.
+    pub(crate) reader: u64,
+}
+
+/// An application with keys that clients store and read.
 pub(crate) trait Subject: Application {
+    /// What clients ask.
+    type Request: Clone + PartialEq + Debug;
+    /// What an answer says, and the stamp of its arrival.
+    type Returned: Clone + PartialEq + Debug;
+    /// Draws requests for clients.
+    type Workload: Workload<Self>;
+
     /// An empty one, which does something wrong if told to.
     fn fresh(flaw: Option<Flaw>) -> Self;
 
+    /// Leaves out of a load what this application has nothing for.
+    fn limit(load: &mut Load) {
+        let _ = load;
+    }
+
+    /// Stores a value of so many bytes at least under a key.
+    fn put(key: u8, value: u64, bytes: usize) -> Self::Request;
+
+    /// Reads a key.
+    fn get(key: u8) -> Self::Request;
+
     /// The command for a request that may change something, and the values of so many bytes or more
     /// that are kept apart from it.
-    fn command(request: &Request, payload_min: Option<usize>) -> (Bytes, Vec<Payload>);
+    fn command(request: &Self::Request, payload_min: Option<usize>) -> (Bytes, Vec<Payload>);
 
     /// The query for one that only reads.
-    fn read(request: &Request) -> Self::Query;
+    fn read(request: &Self::Request) -> Self::Query;
 
-    /// What the result of a command says, and the store's revision afterwards.
+    /// What the result of a command says that arrives at this time.
     fn response(
-        request: &Request,
+        request: &Self::Request,
         result: &Bytes,
         values: &Values,
-    ) -> Result<(i64, Response), String>;
+        stamp: u64,
+    ) -> Result<Self::Returned, String>;
 
-    /// What the answer to a query says.
-    fn got(answer: &Self::Answer, values: &Values) -> Result<Response, String>;
+    /// What the answer to a query says that arrives at this time.
+    fn got(answer: &Self::Answer, values: &Values, stamp: u64) -> Result<Self::Returned, String>;
+
+    /// The revision of the whole store that an answer was given at; 0 if it names none.
+    fn revision_of(returned: &Self::Returned) -> i64 {
+        let _ = returned;
+        0
+    }
 
     /// A payload that an answer names, if it does.
-    fn named(answer: &Self::Answer) -> Option<(PayloadId, Payload)>;
+    fn named(answer: &Self::Answer) -> Option<(PayloadId, Payload)> {
+        let _ = answer;
+        None
+    }
 
-    /// The command for a chore.
-    fn chore(chore: Chore) -> Bytes;
+    /// Its revisions, if it keeps any.
+    fn revisions(&self) -> Option<&dyn Revisions> {
+        None
+    }
 
-    /// Whether a chore had the effect it was to have.
-    fn is_done(chore: Chore, result: &Bytes) -> Result<bool, String>;
+    /// Whether all that clients were told can have happened one after the other. `chores` are the
+    /// requests of those who keep leases or compact, and the journal has the changes of all
+    /// revisions: nothing where the application keeps none.
+    fn judge(
+        history: Vec<Asked<Self>>,
+        chores: Vec<judge::Op>,
+        journal: &Journal,
+    ) -> Result<(), String>;
+}
 
+/// An application every change of which has a revision of the whole store.
+pub(crate) trait Revisions {
     /// Changes from a revision on.
     fn changes(&self, scope: &Scope, from: i64, values: &Values) -> Result<Changes, String>;
 
     /// All keys as they are now.
     fn content(&self, values: &Values) -> Result<Vec<KeyValue>, String>;
 
-    /// Its revision.
+    /// The present revision.
     fn revision(&self) -> i64;
 
     /// Leases, and keys that go with them.
     fn leases(&self) -> Result<usize, String>;
+}
+
+/// Who a request is drawn for.
+pub(crate) struct Who {
+    pub(crate) client: usize,
+    /// The register it is about, if it is about one.
+    pub(crate) key: u8,
+    /// Leases that somebody keeps.
+    pub(crate) leases: Vec<i64>,
+    /// The highest revision in an answer.
+    pub(crate) newest: i64,
+}
+
+/// Draws what clients ask, and remembers for them what they were told. Values come from a counter:
+/// nobody stores the same twice.
+pub(crate) trait Workload<A: Subject> {
+    /// A workload of its own generator, for what is not to change the rest of a seed.
+    fn new(load: &Load, rng: Rng) -> Self;
+
+    /// What a client asks next.
+    fn draw(&mut self, rng: &mut Rng, who: &Who, next_value: &mut u64) -> Ask<A::Request>;
+
+    /// A change that a client asks for beside something else.
+    fn change(&mut self, rng: &mut Rng, who: &Who, next_value: &mut u64) -> A::Request;
+
+    /// A write of those that come by themselves, and the register it is about.
+    fn arrive(&mut self, rng: &mut Rng, next_value: &mut u64) -> (u8, A::Request);
+
+    /// A client was told something that is not stale.
+    fn learn(&mut self, client: usize, key: u8, asked: &A::Request, returned: &A::Returned);
 }

@@ -48,6 +48,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 }
 
 /// Whether somebody waits for the answer to a request sent under this token.
-fn is_wanted(clients: &Clients, token: Token) -> bool {
+fn is_wanted<A: Subject>(clients: &Clients<A>, token: Token) -> bool {
     token == ORDER || Leases::owns(token) || clients.is_waiting(token)
 }

@@ -102,7 +102,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// What a replica holds, loaded from a snapshot or not, is what all changes up to its revision
     /// come to.
     pub(crate) fn compare_content(&self, index: usize) -> Result<(), Violation> {
-        let Some(app) = self.nodes[index].decided_app() else {
+        let Some(app) = self.nodes[index].decided_app().and_then(A::revisions) else {
             return Ok(());
         };
         let wrong = |why| Violation::new("content", format!("replica {}: {why}", index + 1));
@@ -121,7 +121,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// The reader of all changes.
     pub(crate) fn read_all(&mut self, index: usize) -> Result<(), Violation> {
         let node = &mut self.nodes[index];
-        let Some(app) = node.decided_app() else {
+        let Some(app) = node.decided_app().and_then(A::revisions) else {
             return Ok(());
         };
         // A new reader begins with the present. What was replayed may be known to nobody yet, and
@@ -156,7 +156,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn read_on(&mut self, at: usize) -> Result<(), Violation> {
         let watcher = &mut self.watchers[at];
         let home = watcher.home;
-        let Some(app) = self.nodes[home].decided_app() else {
+        let Some(app) = self.nodes[home].decided_app().and_then(A::revisions) else {
             return Ok(());
         };
         let wrong = |why| {

@@ -1,12 +1,12 @@
 //! One seed: a whole cluster in virtual time, hurt first, then healed, and judged throughout.
 
 use crate::agreement::Agreement;
-use crate::capacity::{self, Rig, RigOf};
+use crate::capacity::{self, Cores, RigOf};
 use crate::clients::Clients;
 use crate::disk::Disk;
 use crate::gateways::RemoteGateway;
 use crate::inspect_disk::InspectionCache;
-use crate::judge::{self, Journal};
+use crate::judge::Journal;
 use crate::leases::Leases;
 use crate::meter::Meter;
 use crate::mix::generator;
@@ -165,7 +165,7 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     /// Remote gateways; on the network they are behind the replicas.
     pub(crate) gateways: Vec<RemoteGateway>,
     pub(crate) network: Network,
-    pub(crate) clients: Clients,
+    pub(crate) clients: Clients<A>,
     pub(crate) leases: Leases,
     pub(crate) journal: Journal,
     pub(crate) watchers: Vec<Watcher>,
@@ -179,6 +179,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) meter: Option<Meter>,
     /// The machines, where their capacity counts.
     pub(crate) rig: Option<RigOf<A>>,
+    /// The cores of replicas and gateways, where nothing else of a machine counts.
+    pub(crate) cores: Option<Cores>,
     pub(crate) phase: Phase,
     /// How many operations had ended when it was looked last, and since when.
     pub(crate) progress: (u64, u64),
@@ -195,7 +197,8 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         let mut rng = Rng::with_seed(xxhash_rust::xxh3::xxh3_64(&setup.seed.to_le_bytes()));
         let mut plan = setup.schedule.plan(&mut rng, setup.seed, setup.durability);
         plan.limits.flaw = setup.flaw;
-        let rig = setup.schedule.rig();
+        A::limit(&mut plan.load);
+        let rig = setup.schedule.rig(setup.replicas);
         if rig.is_none() {
             plan.draw_long(&mut generator(setup.seed, "long"));
             plan.holds_back = generator(setup.seed, "hold back").bool();
@@ -212,22 +215,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             let clock = &mut nodes[wrong.replica].clock;
             (clock.offset_ns, clock.drift_ppm) = (wrong.offset_ns, wrong.drift_ppm);
         }
-        let members = nodes.iter().enumerate().map(|(i, node)| Member {
-            id: replica(i),
-            incarnation: node.incarnation,
-        });
-        let mut epoch = Epoch {
-            number: 1,
-            first_slot: Slot(0),
-            members: members.collect(),
-            protocol: setup.protocol.into(),
-            durability: setup.durability,
-            seed: rng.u64(..),
-            params: setup.params.clone(),
-        };
-        if plan.draws_settings {
-            vary(&mut epoch, &mut generator(setup.seed, "settings"));
-        }
+        let epoch = draw_epoch(&setup, &nodes, &mut rng, plan.draws_settings);
         let gateways = RemoteGateway::draw(plan.gateways, &plan.clocks, setup.seed);
         let mut network = Network::new(n + gateways.len());
         if let Some(places) = setup.schedule.steady.and_then(|steady| steady.places) {
@@ -253,7 +241,8 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             counted: 1,
             trace: Trace::new(setup.watch.lines.clone()),
             meter: setup.schedule.steady.is_some().then(Meter::default),
-            rig: rig.map(|plan| Rig::new(n, plan)),
+            rig,
+            cores: setup.schedule.cores(n),
             queue: Queue::new(),
             phase: Phase::Faults,
             progress: (0, 0),
@@ -341,13 +330,13 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                 return self.see_difference_noticed();
             }
         }
-        let mut history = self.clients.history();
-        history.extend(self.leases.history(self.clients.count()));
-        match judge::check(&history, &self.journal) {
+        let history = self.clients.history();
+        let chores = self.leases.history(self.clients.count());
+        match A::judge(history, chores, &self.journal) {
             // What was acknowledged within the window may be lost.
             Err(_) if self.forgotten.is_some() => self.totals.hit("lost within the window"),
             Err(why) => return Err(Violation::new("linearizability", why)),
-            Ok(_) => {}
+            Ok(()) => {}
         }
         Ok(())
     }
@@ -396,7 +385,8 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                 token,
                 request,
             } => {
-                self.measure(|meter, now_ns| meter.asked(token, now_ns));
+                self.measure_request(|meter, now_ns| meter.asked(token, now_ns));
+                self.core_takes_in_request(node, &request);
                 self.arrive(node, Inbound::Request { token, request });
             }
             Event::Answer { token, answer } => return self.answer_arrives(token, *answer),
@@ -419,6 +409,32 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         }
         Ok(())
     }
+}
+
+/// The first epoch of a cluster.
+fn draw_epoch<M: Machine, A: Subject>(
+    setup: &Setup<'_, M>,
+    nodes: &[Node<M, A>],
+    rng: &mut Rng,
+    draws_settings: bool,
+) -> Epoch {
+    let members = nodes.iter().enumerate().map(|(i, node)| Member {
+        id: replica(i),
+        incarnation: node.incarnation,
+    });
+    let mut epoch = Epoch {
+        number: 1,
+        first_slot: Slot(0),
+        members: members.collect(),
+        protocol: setup.protocol.into(),
+        durability: setup.durability,
+        seed: rng.u64(..),
+        params: setup.params.clone(),
+    };
+    if draws_settings {
+        vary(&mut epoch, &mut generator(setup.seed, "settings"));
+    }
+    epoch
 }
 
 /// The number of a replica, from its index.

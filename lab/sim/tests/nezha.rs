@@ -106,3 +106,24 @@ fn gateways_apart_pass() {
     pass("--replicas 3 --durability memory --profile gateways", 0..3);
     pass("--replicas 3 --profile gateways,epochs,switches", 0..3);
 }
+
+/// Writes of the plain store that name different keys pass each other.
+#[test]
+fn commuting_writes_pass() {
+    let reports = pass("--replicas 3 --store plain", 0..8);
+    assert!(branches(&reports, "rejoined") > 0, "disks are lost");
+    pass("--replicas 5 --store plain", 0..2);
+    let reports = pass("--replicas 3 --store plain --profile swarm,gateways", 0..6);
+    assert!(faults(&reports, "gateway killed") > 0);
+    assert!(faults(&reports, "answered by a gateway") > 0);
+}
+
+/// The judge of the plain store knows versions of keys alone, and no order of all writes.
+#[test]
+fn commuting_writes_that_are_executed_twice_are_found() {
+    let line = "--protocol nezha --replicas 3 --store plain --mutant host-no-dedup";
+    let simulator = Simulator::new(&parse(line).unwrap()).unwrap();
+    let mut violations = (0..50).filter_map(|seed| simulator.seed(seed).violation);
+    let found = violations.next().expect("one of the seeds shows it");
+    assert_eq!(found.kind, "linearizability", "{found}");
+}

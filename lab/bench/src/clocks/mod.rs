@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use quorate_sim::plain::history::{self, Op};
+use quorate_sim::versions::{self, Op};
 
 use crate::plain::{Clients, Done, Mix, PlainArgs};
 use crate::test_source;
@@ -115,7 +115,7 @@ fn clocks(args: &ClocksArgs) -> Result<Vec<String>, String> {
         ops.len(),
         all.iter().filter(|done| !done.is_answered).count()
     );
-    let mut violations: Vec<String> = history::check(&ops).err().into_iter().collect();
+    let mut violations: Vec<String> = versions::check(&ops).err().into_iter().collect();
     if violations.is_empty() && !args.within.is_zero() {
         violations.extend(late(&cases, args.within)?);
     }

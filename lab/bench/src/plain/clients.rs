@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fastrand::Rng;
-use quorate_sim::plain::history::{Op, Seen, Version, What};
+use quorate_sim::versions::{Op, Seen, Version, What};
 use serde_json::{Value, json};
 
 use super::http::{Connection, HttpAnswer};
@@ -181,8 +181,8 @@ impl Client {
         let is_answered = what.is_some();
         let since = |time: Instant| (time - self.began).as_nanos() as u64;
         let op = what.or_else(|| asked.unanswered()).map(|what| Op {
-            began_ns: since(asked_at),
-            ended_ns: is_answered.then(|| since(ended)),
+            began: since(asked_at),
+            ended: is_answered.then(|| since(ended)),
             what,
         });
         self.done

@@ -1,8 +1,9 @@
 //! What things cost on a machine: a file of numbers that says where each comes from.
 
 use super::CapacityOptions;
-use super::rig::{CoreCosts, Hardware};
+use super::rig::Hardware;
 use super::wires::LinkSpeed;
+use crate::core_costs::CoreCosts;
 use quorate_core::{MICROS, SECONDS};
 use serde::{Deserialize, Serialize};
 use std::path::Path;

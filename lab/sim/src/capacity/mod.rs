@@ -9,6 +9,7 @@
 
 mod calibrate;
 mod chart;
+mod cores;
 mod costs;
 mod drive;
 mod page;
@@ -26,10 +27,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) use calibrate::{calibrate_sockets, calibrate_steps};
+pub(crate) use cores::Cores;
 pub(crate) use costs::PerMessage;
 pub(crate) use drive::RigOf;
-pub(crate) use rig::{CoreCosts, Reading, Rig, RigPlan};
-pub(crate) use serial::Serial;
+pub(crate) use rig::{Reading, Rig, RigPlan};
 pub(crate) use steps::Hosts;
 pub(crate) use wires::Tick;
 

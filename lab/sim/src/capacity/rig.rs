@@ -3,6 +3,7 @@
 
 use super::serial::{Serial, takes_ns};
 use super::wires::{LinkSpeed, Wires};
+use crate::core_costs::CoreCosts;
 use crate::plan::Plan;
 
 /// What the machine of every replica can do.
@@ -13,16 +14,6 @@ pub(crate) struct Hardware {
     pub(crate) disk_bytes_per_second: u64,
     pub(crate) flush_ns: u64,
     pub(crate) core: CoreCosts,
-}
-
-/// What a core is busy with, in ns: a step of the protocol and the host's work around it, by message that
-/// comes and by byte of it; and the socket at either end, by message and by byte.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub(crate) struct CoreCosts {
-    pub(crate) step_message_ns: f64,
-    pub(crate) step_byte_ns: f64,
-    pub(crate) socket_message_ns: f64,
-    pub(crate) socket_byte_ns: f64,
 }
 
 /// What clients do: each puts values of so many bytes, one after the other.
@@ -237,18 +228,6 @@ impl<C> Rig<C> {
             ended.aside -= began.aside;
         }
         Some(ended)
-    }
-}
-
-impl CoreCosts {
-    /// What a message of so many bytes takes at either end of a socket.
-    pub(crate) fn socket(&self, bytes: u64) -> f64 {
-        self.socket_message_ns + self.socket_byte_ns * bytes as f64
-    }
-
-    /// What a host takes for a message of so many bytes that comes.
-    pub(crate) fn step(&self, bytes: u64) -> f64 {
-        self.step_message_ns + self.step_byte_ns * bytes as f64
     }
 }
 

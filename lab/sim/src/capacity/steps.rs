@@ -4,16 +4,15 @@
 use super::calibrate::{least, now};
 use super::costs::PerMessage;
 use crate::disk::Disk;
-use crate::judge::Request as Asked;
-use crate::requests;
 use crate::simulator::{sample_epoch, seat};
 use crate::subject::Subject;
 use crate::world::replica;
 use bytes::Bytes;
-use quorate_core::{ClusterId, Durability, Incarnation, MICROS, Now, Peers, Principal};
-use quorate_etcd_store::Store;
+use quorate_core::{ClusterId, Durability, Incarnation, MICROS, Now, Peers, Principal, Seat};
+use quorate_etcd_store::{QueryAnswer, Store};
 use quorate_host::{
-    Answer, Completed, Host, HostConfig, Limits, Request, Start, SupportedVersions,
+    Answer, Completed, Driver, Effects, Frame, Host, HostConfig, Limits, Pace, Request, Start,
+    SupportedVersions, drive,
 };
 use quorate_protocols::{AnyConfig, AnyMachine, Registered};
 use std::collections::BTreeMap;
@@ -144,13 +143,13 @@ impl Ring {
             }
             self.now_ns += TURN_NS;
             for index in 0..self.hosts.len() {
-                self.turn(index, value_bytes);
+                self.turn(index, value_bytes)?;
             }
         }
         Err(format!("{} of {count} puts are done", self.done))
     }
 
-    fn turn(&mut self, index: usize, value_bytes: usize) {
+    fn turn(&mut self, index: usize, value_bytes: usize) -> Result<(), String> {
         let clock = Now {
             mono_ns: self.now_ns,
             clock_ns: self.now_ns,
@@ -161,8 +160,8 @@ impl Ring {
         let mut asked = Vec::new();
         while self.under_way[index] < UNDER_WAY {
             self.under_way[index] += 1;
-            let put = requests::put_long(index as u8, self.bytes, value_bytes);
-            let (body, payloads) = Store::command(&Asked::Put(put), host.look().payload_min());
+            let put = <Store as Subject>::put(index as u8, self.bytes, value_bytes);
+            let (body, payloads) = Store::command(&put, host.look().payload_min());
             self.bytes += value_bytes as u64;
             asked.push(Request::Write {
                 body,
@@ -180,18 +179,19 @@ impl Ring {
         asked
             .into_iter()
             .for_each(|request| host.submit(clock, 0, request));
-        host.turn(clock);
-        host.tidy();
-        let (mut frames, mut answers) = (Vec::new(), Vec::new());
-        loop {
-            let effects = host.take_effects(clock);
-            frames.extend(effects.frames);
-            answers.extend(effects.answers);
-            let Some(flush) = effects.flush else { break };
-            host.completed(clock, Completed::Flush(flush.through));
-        }
+        let mut member = Member {
+            host,
+            now: clock,
+            frames: Vec::new(),
+            answers: Vec::new(),
+        };
+        let driven = drive(&mut member);
+        let Member {
+            frames, answers, ..
+        } = member;
         self.took_ns += began.elapsed().as_nanos() as u64;
-        let is_done = |(_, answer): &&(u64, Answer<_>)| matches!(answer, Answer::Applied(..));
+        driven?;
+        let is_done = |answer: &&Answer<_>| matches!(answer, Answer::Applied(..));
         self.done += answers.iter().filter(is_done).count();
         self.under_way[index] -= answers.len();
         for frame in frames {
@@ -202,5 +202,46 @@ impl Ring {
                 }
             }
         }
+        Ok(())
+    }
+}
+
+/// A host that has a turn, and what came of it.
+struct Member<'a> {
+    host: &'a mut Host<AnyMachine, Store>,
+    now: Now,
+    frames: Vec<Frame>,
+    answers: Vec<Answer<QueryAnswer>>,
+}
+
+impl Driver for Member<'_> {
+    type Machine = AnyMachine;
+    type App = Store;
+    type Error = String;
+    const PACE: Pace = Pace::AtOnce;
+
+    fn host(&mut self) -> Option<&mut Host<AnyMachine, Store>> {
+        Some(self.host)
+    }
+
+    fn now(&mut self) -> Now {
+        self.now
+    }
+
+    fn configure(&mut self, _: &Seat) -> Result<AnyConfig, String> {
+        Err("nobody asked for another epoch".to_owned())
+    }
+
+    /// Links and disks take no time.
+    fn perform(&mut self, now: Now, effects: Effects<QueryAnswer>) -> Result<bool, String> {
+        self.frames.extend(effects.frames);
+        let answers = effects.answers.into_iter();
+        self.answers.extend(answers.map(|(_, answer)| answer));
+        let Some(flush) = effects.flush else {
+            return Ok(false);
+        };
+        let done = Completed::Flush(flush.through);
+        self.host.completed(now, done);
+        Ok(true)
     }
 }

@@ -1,12 +1,10 @@
 //! What clients do, and what they make of the answers.
 
-use super::{Ask, Attempt, Fate, Session};
-use crate::judge::{Request as Asked, Returned};
+use super::{Attempt, Fate, Session};
 use crate::network::{chance, exponential};
 use crate::plan::Arrivals;
 use crate::report::Violation;
-use crate::requests;
-use crate::subject::Subject;
+use crate::subject::{Ask, Subject};
 use crate::world::{Event, World};
 use bytes::Bytes;
 use fastrand::Rng;
@@ -18,6 +16,8 @@ use std::rc::Rc;
 
 /// Longest time a client waits before it tries elsewhere.
 const TIMEOUT_MAX_NS: u64 = 2 * SECONDS;
+/// When a client that waits for its answers and was refused asks again.
+const ASK_AGAIN_NS: u64 = MILLIS;
 /// Session owners below are the replicas' own.
 const OWNER_MIN: u64 = 1_000;
 
@@ -48,19 +48,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         let pair = chance(&mut self.rng, load.pairs);
         let key = self.rng.u8(..load.keys);
-        let call = self.clients.draw_call(&mut self.rng, client, key);
-        let read = || Rc::new(Asked::Range(requests::range(key)));
-        let ask = match self.rng.u8(..20) {
-            0..=5 => Ask::Read(read()),
-            6 => Ask::Peek(peek(key)),
-            7..=9 => Ask::Write(Rc::new(call)),
-            _ => Ask::Command(Rc::new(call)),
-        };
-        let ask = self.clients.enrich(client, ask, &self.leases);
+        let ask = self.clients.draw(&mut self.rng, client, key, &self.leases);
         self.ask(client, key, ask, None);
         if pair {
             let key = self.rng.u8(..self.plan.load.keys);
-            let call = self.clients.draw_call(&mut self.rng, client, key);
+            let (rng, leases) = (&mut self.rng, &self.leases);
+            let call = self.clients.draw_change(rng, client, key, leases);
             self.ask(client, key, Ask::Command(Rc::new(call)), None);
         }
     }
@@ -70,26 +63,32 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if self.clients.stopped {
             return;
         }
-        let key = self.rng.u8(..self.plan.load.keys);
-        let put = Asked::Put(requests::put(key, self.clients.next_value()));
-        self.ask(client, key, Ask::Write(Rc::new(put)), None);
-        let delay = match arrivals {
-            Arrivals::Every(ns) => ns,
-            Arrivals::About(mean_ns) => exponential(&mut self.rng, mean_ns),
+        let (key, put) = self.clients.draw_arrival(&mut self.rng);
+        let entrance = self.entrance();
+        self.ask(client, key, Ask::Write(Rc::new(put)), entrance);
+        if let Some(delay) = self.clients.draw_pause(&mut self.rng, arrivals) {
+            self.queue.after(delay, Event::Client { client });
+        }
+    }
+
+    /// Where a write goes that is measured where it is offered: to the gateways if there are any.
+    fn entrance(&mut self) -> Option<usize> {
+        let offers = self.setup.schedule.offers()?;
+        let replicas = self.nodes.len();
+        let decider = self.meter.as_ref().and_then(|meter| meter.decider);
+        let among = match self.gateways.len() {
+            0 if offers.is_led => return Some(decider.unwrap_or(0)),
+            0 => 0..replicas,
+            gateways => replicas..replicas + gateways,
         };
-        self.queue.after(delay, Event::Client { client });
+        Some(self.clients.draw_entrance(&mut self.rng, among))
     }
 
     /// A client puts a value of so many bytes under a key of its own.
     pub(crate) fn put_at(&mut self, client: usize, node: usize, value_bytes: usize) {
         let key = client as u8;
-        let put = requests::put_long(key, self.clients.next_value(), value_bytes);
-        self.ask(
-            client,
-            key,
-            Ask::Write(Rc::new(Asked::Put(put))),
-            Some(node),
-        );
+        let put = A::put(key, self.clients.next_value(), value_bytes);
+        self.ask(client, key, Ask::Write(Rc::new(put)), Some(node));
     }
 
     /// Every key is read once more through every replica, and every payload.
@@ -108,13 +107,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
             for key in 0..self.plan.load.keys {
                 let client = node % self.clients.count();
-                let read = Asked::Range(requests::range(key));
-                self.ask(client, key, Ask::Read(Rc::new(read)), Some(node));
+                let read = Ask::Read(Rc::new(A::get(key)));
+                self.ask(client, key, read, Some(node));
             }
         }
     }
 
-    fn ask(&mut self, client: usize, key: u8, ask: Ask, pinned: Option<usize>) {
+    fn ask(&mut self, client: usize, key: u8, ask: Ask<A::Request>, pinned: Option<usize>) {
         let task = self.clients.begin(client, key, ask, pinned);
         self.clients.tasks[task].since_ns = self.queue.now_ns();
         self.attempt(task);
@@ -129,32 +128,61 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         self.clients.tokens.push(attempt);
         let token = self.clients.tokens.len() as Token;
-        let gateways = self.setup.schedule.gateways(self.nodes.len());
         let task = &mut self.clients.tasks[index];
         (task.token, task.attempts) = (token, task.attempts + 1);
+        let node = self.draw_node(index);
+        let request = self.request_of(index);
+        let task = &self.clients.tasks[index];
+        let (attempts, client) = (task.attempts, task.client);
+        self.trace.event(now_ns, "ask", &[token, node as u64], || {
+            let (ask, id) = (&task.ask, task.id);
+            format!(
+                "#{index} client {client} r{} {ask:?}, {id:?}, attempt {attempts}",
+                node + 1
+            )
+        });
+        self.note_offer(token);
+        self.send_request(node, token, request);
+        if self.rig.is_some() {
+            return;
+        }
+        let timeout_ns = self.plan.load.timeout_ns << (attempts - 1).min(8);
+        self.queue
+            .after(timeout_ns.min(TIMEOUT_MAX_NS), Event::Timeout { token });
+    }
+
+    /// Draws whom a client asks: somebody who runs, mostly.
+    fn draw_node(&mut self, index: usize) -> usize {
+        let gateways = self.setup.schedule.gateways(self.nodes.len());
+        let task = &self.clients.tasks[index];
+        if let Some(pinned) = task.pinned {
+            return pinned;
+        }
         let draw = |rng: &mut Rng| rng.usize(gateways.clone());
-        let mut node = task.pinned.unwrap_or_else(|| draw(&mut self.rng));
-        while task.pinned.is_none() && self.nodes[node].host.is_none() && self.rng.u8(..8) > 0 {
+        let mut node = draw(&mut self.rng);
+        while self.nodes[node].host.is_none() && self.rng.u8(..8) > 0 {
             node = draw(&mut self.rng);
         }
-        if task.pinned.is_none() && task.ask.is_for_gateways() && !self.gateways.is_empty() {
-            node = self.maybe_gateway(node);
+        match task.ask.is_for_gateways() && !self.gateways.is_empty() {
+            true => self.maybe_gateway(node),
+            false => node,
         }
+    }
+
+    /// How a replica or gateway is asked.
+    fn request_of(&mut self, index: usize) -> Request<A::Query> {
         let task = &self.clients.tasks[index];
-        let (ask, id) = (task.ask.clone(), task.id);
-        let principal = Principal::default();
+        let (id, principal) = (task.id, Principal::default());
         let acked = self.clients.clients[task.client].acked;
-        let owner = OWNER_MIN + task.client as u64;
-        let request = match &ask {
+        match &task.ask {
             Ask::Open => {
-                let body = Bytes::copy_from_slice(&owner.to_le_bytes());
-                let class = Class::OpenSession;
+                let owner = OWNER_MIN + task.client as u64;
                 Request::Command(Command {
                     id,
                     acked: 0,
-                    class,
+                    class: Class::OpenSession,
                     principal,
-                    body,
+                    body: Bytes::copy_from_slice(&owner.to_le_bytes()),
                     payloads: Vec::new(),
                 })
             }
@@ -182,21 +210,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Ask::Payload(id, payload) => Request::Payload(*id, payload.clone()),
             Ask::Read(asked) => Request::Read(A::read(asked)),
             Ask::Peek(asked) => Request::Peek(A::read(asked)),
-        };
-        let (attempts, client) = (task.attempts, task.client);
-        self.trace.event(now_ns, "ask", &[token, node as u64], || {
-            format!(
-                "#{index} client {client} r{} {ask:?}, {id:?}, attempt {attempts}",
-                node + 1
-            )
-        });
-        self.send_request(node, token, request);
-        if self.rig.is_some() {
-            return;
         }
-        let timeout_ns = self.plan.load.timeout_ns << (attempts - 1).min(8);
-        self.queue
-            .after(timeout_ns.min(TIMEOUT_MAX_NS), Event::Timeout { token });
     }
 
     /// No answer within the client's patience.
@@ -251,8 +265,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
             Answer::Read(_, answer) => {
                 if let Ask::Peek(_) = task.ask {
-                    let read =
-                        Returned::new(0, A::got(answer, &self.values).map_err(wrong)?).revision;
+                    let got = A::got(answer, &self.values, 0).map_err(wrong)?;
+                    let read = A::revision_of(&got);
                     let peeked = &mut self.nodes[node].peeked;
                     if read != 0 && read < std::mem::replace(peeked, read.max(*peeked)) {
                         return Err(wrong(format!("a stale read went back to revision {read}")));
@@ -313,6 +327,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     ) -> Result<(), Violation> {
         let now_ns = self.queue.now_ns();
         let index = self.clients.task(token);
+        let is_done = !matches!(answer, Answer::Refused(_));
+        self.measure_offer(|meter, now_ns| meter.answered(token, is_done, now_ns));
         let task = &self.clients.tasks[index];
         // To what is withdrawn nobody listens.
         let is_withdrawn = matches!(answer, Answer::Refused(Refusal::Withdrawn));
@@ -331,18 +347,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
             (Answer::Applied(..), Ask::Open) => Fate::Opened,
             (Answer::Applied(_, result), Ask::Command(asked) | Ask::Write(asked)) => {
-                let (revision, response) =
-                    A::response(asked, result, &self.values).map_err(wrong)?;
-                Fate::Done(Returned::at(self.clients.tick(), revision, response))
+                let stamp = self.clients.tick();
+                let told = A::response(asked, result, &self.values, stamp);
+                Fate::Done(told.map_err(wrong)?)
             }
             (Answer::Read(_, answer), Ask::Read(_) | Ask::Peek(_)) => {
-                let response = A::got(answer, &self.values).map_err(wrong)?;
                 if let Some((id, payload)) = A::named(answer) {
                     // One replica must have had it; any must be able to get it.
                     let client = self.clients.tasks[index].client;
                     self.ask(client, 0, Ask::Payload(id, payload), None);
                 }
-                Fate::Done(Returned::new(self.clients.tick(), response))
+                let stamp = self.clients.tick();
+                Fate::Done(A::got(answer, &self.values, stamp).map_err(wrong)?)
             }
             (Answer::Payload(Ok(bytes)), Ask::Payload(_, payload)) if payload.is(bytes) => {
                 Fate::Got
@@ -405,7 +421,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
-    fn finish(&mut self, index: usize, fate: Fate) {
+    fn finish(&mut self, index: usize, fate: Fate<A::Returned>) {
         let is_done = matches!(fate, Fate::Done(_));
         self.clients.end(index, fate);
         let task = &self.clients.tasks[index];
@@ -415,9 +431,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             rig.ended(now_ns, now_ns - task.since_ns, is_done);
         }
         let load = &self.plan.load;
-        let is_busy = self.clients.clients[client].pending > 0 || load.arrivals.is_some();
+        let comes_by_itself = !matches!(load.arrivals, None | Some(Arrivals::Answered));
+        let is_busy = self.clients.clients[client].pending > 0 || comes_by_itself;
         if is_busy || self.clients.stopped {
             return;
+        }
+        if !is_done && load.arrivals.is_some() {
+            return self.queue.after(ASK_AGAIN_NS, Event::Client { client });
         }
         let delay = match load.storm_every_ns {
             Some(every_ns) => every_ns - self.queue.now_ns() % every_ns,
@@ -425,10 +445,4 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         self.queue.after(delay, Event::Client { client });
     }
-}
-
-fn peek(key: u8) -> Rc<Asked> {
-    let mut range = requests::range(key);
-    range.serializable = true;
-    Rc::new(Asked::Range(range))
 }

@@ -2,8 +2,7 @@
 
 use super::costs::Costs;
 use super::systems::System;
-use super::{LoadOptions, Measured, Point, Run};
-use crate::plain::offers::Pace;
+use super::{LoadOptions, Measured, Pace, Point, Run};
 
 pub(super) fn text(options: &LoadOptions, costs: &Costs, runs: &[Run]) -> String {
     let mut page = format!(
@@ -12,8 +11,8 @@ pub(super) fn text(options: &LoadOptions, costs: &Costs, runs: &[Run]) -> String
         options.flush_us
     );
     costs.lines().for_each(|line| page += &line);
-    page += "\n| n | load | system | writes/s | refused | p50 | p99 | fast path | held | replica's core | gateway's core | \
-             gateways, us/write |\n|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+    page += "\n| n | load | system | writes/s | refused | p50 | p99 | fast path | held | replica's core | \
+             gateway's core | gateways, us/write |\n|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
     runs.iter()
         .for_each(|run| page += &row(run.point, &run.measured));
     page += "\nThe most writes a second that were answered, and the median latency at the least load, beside those of \

@@ -1,6 +1,5 @@
 //! Protocols, and ways to run one.
 
-use crate::plain::offers::Entrance;
 use quorate_core::Durability;
 use std::collections::BTreeMap;
 
@@ -14,7 +13,8 @@ pub(super) struct System {
     pub(super) gateways: usize,
     /// A client is its gateway, so that nothing is between them.
     pub(super) is_linked: bool,
-    pub(super) entrance: Entrance,
+    /// Whether the leader takes all writes.
+    pub(super) is_led: bool,
     pub(super) durability: Durability,
 }
 
@@ -24,7 +24,7 @@ const NEZHA: System = System {
     params: &[("commute", "true")],
     gateways: 0,
     is_linked: false,
-    entrance: Entrance::Any,
+    is_led: false,
     durability: Durability::Memory,
 };
 
@@ -68,7 +68,7 @@ const ALL: [System; 8] = [
         name: "multi-paxos",
         protocol: "multi-paxos",
         params: &[],
-        entrance: Entrance::Leader,
+        is_led: true,
         durability: Durability::Disk,
         ..NEZHA
     },

@@ -5,14 +5,14 @@
 //! whether those before are answered or not. Whether writes commute, and whether each is of one key or two, is all
 //! that differs: the same seed draws the same times and keys.
 
-use super::calm::{Calm, Paths, WARM_UP_NS};
-use super::offers::{Entrance, Offers, Pace};
-use super::world::World;
+use crate::calm::{Calm, Cluster, Paths};
 use crate::meter::share_of;
 use crate::parallel::run_all;
+use crate::plan::{Arrivals, Spread};
+use crate::simulator::Simulator;
+use crate::steady::Offers;
 use clap::Args;
-use quorate_core::{Durability, MICROS, MILLIS};
-use quorate_tooling::keys::Keys;
+use quorate_core::{Durability, MICROS, MILLIS, SECONDS};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ pub struct CommuteOptions {
     #[command(flatten)]
     calm: Calm,
 
-    /// How long each run is measured, in virtual ms, after a quarter of a second
+    /// How long each run is measured, in virtual ms, after the first 200
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: u64,
 
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &CommuteOptions) -> ExitCode {
             }));
         }
     }
-    if let Err(why) = world(options, points[0]) {
+    if let Err(why) = simulator(options, points[0]) {
         eprintln!("error: {why}");
         return ExitCode::from(2);
     }
@@ -140,37 +140,42 @@ impl Point {
     }
 }
 
-fn world(options: &CommuteOptions, point: Point) -> Result<World, String> {
+fn simulator(options: &CommuteOptions, point: Point) -> Result<Simulator, String> {
     let mut params: BTreeMap<String, String> = options.param.iter().cloned().collect();
     params.insert("commute".to_owned(), point.commutes.to_string());
-    let (protocol, replicas) = (&options.protocol, options.replicas.into());
-    let durability = Durability::Memory;
-    let world = World::new(options.calm.seed, protocol, replicas, durability, &params)?;
-    let world = World {
-        weather: options.calm.weather(),
-        ..world
+    let cluster = Cluster {
+        protocol: &options.protocol,
+        replicas: options.replicas.into(),
+        durability: Durability::Memory,
+        params,
     };
-    Ok(world.with_gateways(options.gateways.into()))
+    let offers = Offers {
+        spread: Spread {
+            keys: options.keys,
+            skew: options.skew,
+            keys_each: point.keys_each,
+        },
+        clients: 1,
+        is_led: false,
+        gateways: options.gateways.into(),
+        are_clients_far: false,
+        cores: None,
+        lasts_ns: options.duration_ms * MILLIS,
+    };
+    let arrivals = Arrivals::About(SECONDS / point.rate);
+    options.calm.simulator(&cluster, arrivals, offers)
 }
 
 fn measure(options: &CommuteOptions, point: Point) -> Result<Measured, String> {
-    let mut world = world(options, point)?;
-    let keys = Keys::new(options.keys, options.skew);
-    let (seed, pace) = (options.calm.seed, Pace::Rate(point.rate));
-    let offers = Offers::new(seed, pace, Entrance::Any, keys, point.keys_each);
-    world.begin_offers(offers)?;
-    world.take_offers(WARM_UP_NS)?;
-    let before = Paths::of(&world);
-    let mut latencies_ns = world.take_offers(options.duration_ms * MILLIS)?;
-    let paths = Paths::of(&world).since(before);
-    latencies_ns.sort_unstable();
+    let measured = options.calm.measure(&simulator(options, point)?)?;
+    let (paths, latencies_ns) = (Paths::of(&measured), &measured.latencies_ns);
     Ok(Measured {
         answered: latencies_ns.len(),
         writes_each: latencies_ns.len() as f64 / paths.entries().max(1.0),
         fast_percent: paths.fast_percent(),
         held_us: paths.held_us(),
-        p50_us: share_of(&latencies_ns, 0.5) / MICROS,
-        p99_us: share_of(&latencies_ns, 0.99) / MICROS,
+        p50_us: share_of(latencies_ns, 0.5) / MICROS,
+        p99_us: share_of(latencies_ns, 0.99) / MICROS,
     })
 }
 

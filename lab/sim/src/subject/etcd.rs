@@ -1,7 +1,9 @@
 //! The key-value store as the application under test: the commands an etcd client would send.
 
-use super::{Changes, Chore, Scope, Subject};
-use crate::judge::{Refusal, Request, Response};
+use super::etcd_load::EtcdLoad;
+use super::{Asked, Changes, Chore, Revisions, Scope, Subject};
+use crate::judge::{self, Journal, Op, Refusal, Request, Response, Returned};
+use crate::requests;
 use crate::values::Values;
 use bytes::Bytes;
 use prost::{DecodeError, Message};
@@ -17,8 +19,20 @@ use quorate_etcd_store::{
 };
 
 impl Subject for Store {
+    type Request = Request;
+    type Returned = Returned;
+    type Workload = EtcdLoad;
+
     fn fresh(flaw: Option<Flaw>) -> Self {
         Store::new().with_flaw(flaw)
+    }
+
+    fn put(key: u8, value: u64, bytes: usize) -> Request {
+        Request::Put(requests::put_long(key, value, bytes))
+    }
+
+    fn get(key: u8) -> Request {
+        Request::Range(requests::range(key))
     }
 
     fn command(request: &Request, payload_min: Option<usize>) -> (Bytes, Vec<Payload>) {
@@ -48,10 +62,14 @@ impl Subject for Store {
         request: &Request,
         result: &Bytes,
         values: &Values,
-    ) -> Result<(i64, Response), String> {
+        stamp: u64,
+    ) -> Result<Returned, String> {
         let applied = match decode_result(result) {
             Ok(applied) => applied,
-            Err(refused) => return Ok((0, Response::Refused(refusal(refused)?))),
+            Err(refused) => {
+                let refused = Response::Refused(refusal(refused)?);
+                return Ok(Returned::at(stamp, 0, refused));
+            }
         };
         let bytes = if applied.has_pending_values {
             let (body, _) = Store::command(request, values.payload_min);
@@ -69,19 +87,24 @@ impl Subject for Store {
             Request::Compact(_) => Response::Compacted,
             Request::Range(_) => return Err("a read has no result".into()),
         };
-        Ok((applied.revision, response))
+        Ok(Returned::at(stamp, applied.revision, response))
     }
 
-    fn got(answer: &QueryAnswer, values: &Values) -> Result<Response, String> {
-        match answer {
+    fn got(answer: &QueryAnswer, values: &Values, stamp: u64) -> Result<Returned, String> {
+        let response = match answer {
             QueryAnswer::PendingResponse(unfilled) => {
-                Store::got(&filled(unfilled, values)?, values)
+                return Store::got(&filled(unfilled, values)?, values, stamp);
             }
-            QueryAnswer::Range(range) => Ok(Response::Range(range.clone())),
-            QueryAnswer::Txn(txn) => Ok(Response::Txn(txn.clone())),
-            QueryAnswer::Refused(refused) => Ok(Response::Refused(refusal(*refused)?)),
-            other => Err(format!("a read gave {other:?}")),
-        }
+            QueryAnswer::Range(range) => Response::Range(range.clone()),
+            QueryAnswer::Txn(txn) => Response::Txn(txn.clone()),
+            QueryAnswer::Refused(refused) => Response::Refused(refusal(*refused)?),
+            other => return Err(format!("a read gave {other:?}")),
+        };
+        Ok(Returned::new(stamp, response))
+    }
+
+    fn revision_of(returned: &Returned) -> i64 {
+        returned.revision
     }
 
     fn named(answer: &QueryAnswer) -> Option<(PayloadId, Payload)> {
@@ -93,28 +116,24 @@ impl Subject for Store {
         Some((first.id, first.payload()))
     }
 
-    fn chore(chore: Chore) -> Bytes {
-        match chore {
-            Chore::Grant { lease, ttl_s } => command::encode_lease_grant(&LeaseGrantRequest {
-                id: lease as i64,
-                ttl: ttl_s as i64,
-            }),
-            Chore::Renew { lease } => {
-                command::encode_lease_renew(&LeaseKeepAliveRequest { id: lease as i64 })
-            }
-        }
+    fn revisions(&self) -> Option<&dyn Revisions> {
+        Some(self)
     }
 
-    fn is_done(chore: Chore, result: &Bytes) -> Result<bool, String> {
-        let applied = decode_result(result);
-        let applied = applied.map_err(|refused| format!("{chore:?} was refused: {refused:?}"))?;
-        if matches!(chore, Chore::Grant { .. }) {
-            return Ok(true);
-        }
-        let renewed = decoded(LeaseKeepAliveResponse::decode(applied.response))?;
-        Ok(renewed.ttl > 0)
+    fn judge(history: Vec<Asked<Store>>, chores: Vec<Op>, journal: &Journal) -> Result<(), String> {
+        let ops = history.into_iter().map(|asked| Op {
+            client: asked.client,
+            request: asked.request,
+            invoked: asked.invoked,
+            returned: asked.returned,
+            reader: asked.reader,
+        });
+        let history: Vec<Op> = ops.chain(chores).collect();
+        judge::check(&history, journal).map(|_| ())
     }
+}
 
+impl Revisions for Store {
     fn changes(&self, scope: &Scope, from: i64, values: &Values) -> Result<Changes, String> {
         let keys = match scope {
             Scope::All => Keys::All,
@@ -172,7 +191,33 @@ impl Subject for Store {
     }
 }
 
-/// All keys.
+impl Chore {
+    /// The command for it.
+    pub(crate) fn command(self) -> Bytes {
+        match self {
+            Chore::Grant { lease, ttl_s } => command::encode_lease_grant(&LeaseGrantRequest {
+                id: lease as i64,
+                ttl: ttl_s as i64,
+            }),
+            Chore::Renew { lease } => {
+                command::encode_lease_renew(&LeaseKeepAliveRequest { id: lease as i64 })
+            }
+        }
+    }
+
+    /// Whether it had the effect it was to have.
+    pub(crate) fn is_done(self, result: &Bytes) -> Result<bool, String> {
+        let applied = decode_result(result);
+        let applied = applied.map_err(|refused| format!("{self:?} was refused: {refused:?}"))?;
+        if matches!(self, Chore::Grant { .. }) {
+            return Ok(true);
+        }
+        let renewed = decoded(LeaseKeepAliveResponse::decode(applied.response))?;
+        Ok(renewed.ttl > 0)
+    }
+}
+
+/// A read of all keys.
 fn everything() -> RangeRequest {
     RangeRequest {
         key: Bytes::from_static(b"\0"),

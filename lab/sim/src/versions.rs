@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a client asked and was told.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Op {
-    /// When it asked.
-    pub began_ns: u64,
+    /// When it asked, on the one clock of the history.
+    pub began: u64,
     /// When it was answered, if it was.
-    pub ended_ns: Option<u64>,
+    pub ended: Option<u64>,
     /// What the client asked.
     pub what: What,
 }
@@ -224,17 +224,17 @@ impl Op {
 /// makes that one line for each operation.
 fn order_by_time(ops: &[Op], is_known: impl Fn(usize) -> bool, graph: &mut Graph) {
     let known = || (0..ops.len()).filter(|at| is_known(*at));
-    let ends: BTreeSet<u64> = known().filter_map(|at| ops[at].ended_ns).collect();
+    let ends: BTreeSet<u64> = known().filter_map(|at| ops[at].ended).collect();
     let nodes: BTreeMap<u64, usize> = ends.into_iter().map(|end| (end, graph.node())).collect();
     let in_order: Vec<usize> = nodes.values().copied().collect();
     in_order
         .windows(2)
         .for_each(|pair| graph.add(pair[0], pair[1]));
     for at in known() {
-        if let Some(node) = ops[at].ended_ns.and_then(|end| nodes.get(&end)) {
+        if let Some(node) = ops[at].ended.and_then(|end| nodes.get(&end)) {
             graph.add(at, *node);
         }
-        if let Some((_, node)) = nodes.range(..ops[at].began_ns).next_back() {
+        if let Some((_, node)) = nodes.range(..ops[at].began).next_back() {
             graph.add(*node, at);
         }
     }
@@ -307,8 +307,8 @@ mod tests {
 
     fn wrote(times: Range<u64>, keys: &[&'static str], value: &'static str, first: u64) -> Op {
         Op {
-            began_ns: times.start,
-            ended_ns: Some(times.end),
+            began: times.start,
+            ended: Some(times.end),
             what: What::Wrote {
                 keys: keys.iter().map(|name| key(name)).collect(),
                 value: key(value),
@@ -317,10 +317,10 @@ mod tests {
         }
     }
 
-    fn maybe_wrote(began_ns: u64, name: &'static str, value: &'static str) -> Op {
+    fn maybe_wrote(began: u64, name: &'static str, value: &'static str) -> Op {
         Op {
-            began_ns,
-            ended_ns: None,
+            began,
+            ended: None,
             what: What::Wrote {
                 keys: vec![key(name)],
                 value: key(value),
@@ -335,8 +335,8 @@ mod tests {
             item: item.map(|(version, value)| (Version(version), Some(key(value)))),
         });
         Op {
-            began_ns: times.start,
-            ended_ns: Some(times.end),
+            began: times.start,
+            ended: Some(times.end),
             what: What::Saw(seen.collect()),
         }
     }

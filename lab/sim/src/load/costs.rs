@@ -1,6 +1,7 @@
 //! What messages cost on this machine: a file of numbers that says where each comes from.
 
-use crate::capacity::{CoreCosts, Hosts, PerMessage, calibrate_sockets, calibrate_steps};
+use crate::capacity::{Hosts, PerMessage, calibrate_sockets, calibrate_steps};
+use crate::core_costs::CoreCosts;
 use quorate_core::Durability;
 use std::collections::BTreeMap;
 use std::path::Path;

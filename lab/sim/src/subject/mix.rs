@@ -3,9 +3,8 @@
 //!
 //! They are drawn from a generator of their own, so that the rest of a seed does not depend on it.
 
-use super::Ask;
+use super::{Ask, Who};
 use crate::judge::Request;
-use crate::mix::generator;
 use crate::requests::{self, modified, name, part};
 use bytes::Bytes;
 use fastrand::Rng;
@@ -20,7 +19,7 @@ use std::rc::Rc;
 const PAST_MAX: i64 = 80;
 const FUTURE_MAX: i64 = 40;
 
-/// Draws requests.
+/// Draws requests of every kind.
 pub(super) struct Mix {
     rng: Rng,
     keys: u8,
@@ -28,24 +27,18 @@ pub(super) struct Mix {
 
 /// What is known when a request is drawn.
 pub(super) struct Known<'a> {
-    /// The highest revision in an answer.
-    pub(super) newest: i64,
+    pub(super) who: &'a Who,
     /// The revision at which the client last saw each key modified.
     pub(super) modified: &'a [i64],
-    /// Leases that somebody keeps.
-    pub(super) leases: Vec<i64>,
 }
 
 impl Mix {
-    pub(super) fn new(seed: u64, keys: u8) -> Mix {
-        Mix {
-            rng: generator(seed, "mix"),
-            keys,
-        }
+    pub(super) fn new(rng: Rng, keys: u8) -> Mix {
+        Mix { rng, keys }
     }
 
     /// A request, half of the time.
-    pub(super) fn draw(&mut self, known: &Known<'_>, value: &mut u64) -> Option<Ask> {
+    pub(super) fn draw(&mut self, known: &Known<'_>, value: &mut u64) -> Option<Ask<Request>> {
         if self.rng.bool() {
             return None;
         }
@@ -133,7 +126,7 @@ impl Mix {
     fn put(&mut self, known: &Known<'_>, value: &mut u64) -> PutRequest {
         *value += 1;
         let lease = match self.rng.u8(..3) {
-            0 => self.rng.choice(&known.leases).copied(),
+            0 => self.rng.choice(&known.who.leases).copied(),
             _ => None,
         };
         PutRequest {
@@ -155,8 +148,8 @@ impl Mix {
     fn range(&mut self, known: &Known<'_>) -> RangeRequest {
         let (key, range_end) = self.span();
         let revision = match self.rng.u8(..12) {
-            0..=2 => (known.newest - self.rng.i64(0..PAST_MAX)).max(0),
-            3 => known.newest + self.rng.i64(0..FUTURE_MAX),
+            0..=2 => (known.who.newest - self.rng.i64(0..PAST_MAX)).max(0),
+            3 => known.who.newest + self.rng.i64(0..FUTURE_MAX),
             _ => 0,
         };
         RangeRequest {

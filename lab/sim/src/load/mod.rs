@@ -1,24 +1,24 @@
 //! `quorate-lab sim load`: latency against load where cores are the limit.
 //!
 //! Whole clusters with the plain store and no faults; a replica and a gateway have a core each
-//! ([`super::cores`]), as the machines of their own that one machine for all cannot show. Writes come from clients
-//! that wait for their answers (closed loop), or at random whether those before are answered or not (open loop).
+//! ([`crate::capacity::Cores`]), as the machines of their own that one machine for all cannot show.
+//! Writes come from clients that wait for their answers (closed loop), or at random whether those before
+//! are answered or not (open loop).
 
 mod costs;
 mod page;
 mod systems;
 
-use super::calm::{Calm, Paths, WARM_UP_NS};
-use super::cores::Cores;
-use super::offers::{Offers, Pace};
-use super::world::World;
-use crate::capacity::CoreCosts;
+use crate::calm::{Calm, Cluster, Paths};
+use crate::core_costs::{CoreCosts, CorePlan};
 use crate::meter::share_of;
 use crate::parallel::run_all;
+use crate::plan::{Arrivals, Spread};
+use crate::simulator::Simulator;
+use crate::steady::Offers;
 use clap::Args;
 use costs::Costs;
 use quorate_core::{MICROS, MILLIS, SECONDS};
-use quorate_tooling::keys::Keys;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -88,9 +88,18 @@ pub struct LoadOptions {
     #[command(flatten)]
     calm: Calm,
 
-    /// How long each run is measured, in virtual ms, after a quarter of a second
+    /// How long each run is measured, in virtual ms, after the first 200
     #[arg(long, value_name = "MS", default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: u64,
+}
+
+/// When writes come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pace {
+    /// At random, so many a second.
+    Rate(u64),
+    /// From so many clients, each the next as soon as the last is answered.
+    Clients(u64),
 }
 
 /// A point that is measured.
@@ -182,90 +191,65 @@ fn points(options: &LoadOptions) -> Vec<Point> {
     points
 }
 
-fn begin(options: &LoadOptions, costs: CoreCosts, point: Point) -> Result<World, String> {
+fn simulator(options: &LoadOptions, costs: CoreCosts, point: Point) -> Result<Simulator, String> {
     let system = point.system;
     let mut params: BTreeMap<String, String> = system.params();
     if system.protocol == "nezha" {
         params.extend(options.param.iter().cloned());
     }
-    let (protocol, replicas) = (system.protocol, point.replicas.into());
-    let world = World::new(
-        options.calm.seed,
-        protocol,
-        replicas,
-        system.durability,
-        &params,
-    )?;
-    let mut weather = options.calm.weather();
-    if !system.is_linked {
-        let longest_ns = weather.delay_ns + weather.jitter_ns.max(1);
-        weather.clients_ns = Some(weather.delay_ns..longest_ns);
-    }
-    let world = World { weather, ..world };
-    let mut world = world.with_gateways(system.gateways);
-    let endpoints = replicas + system.gateways;
-    let flush_ns = options.flush_us * MICROS;
-    world.cores = Some(Cores::new(endpoints, costs, flush_ns));
-    Ok(world)
+    let cluster = Cluster {
+        protocol: system.protocol,
+        replicas: point.replicas.into(),
+        durability: system.durability,
+        params,
+    };
+    let (arrivals, clients) = match point.pace {
+        Pace::Rate(rate) => (Arrivals::About(SECONDS / rate), 1),
+        Pace::Clients(count) => (Arrivals::Answered, count as usize),
+    };
+    let offers = Offers {
+        spread: Spread {
+            keys: KEYS,
+            skew: SKEW,
+            keys_each: 1,
+        },
+        clients,
+        is_led: system.is_led,
+        gateways: system.gateways,
+        are_clients_far: !system.is_linked,
+        cores: Some(CorePlan {
+            costs,
+            flush_ns: options.flush_us * MICROS,
+        }),
+        lasts_ns: options.duration_ms * MILLIS,
+    };
+    options.calm.simulator(&cluster, arrivals, offers)
 }
 
 fn measure(options: &LoadOptions, costs: &Costs, point: Point) -> Result<Measured, String> {
-    let mut world = begin(options, costs.of(point.system.protocol)?, point)?;
-    let keys = Keys::new(KEYS, SKEW);
-    let (seed, entrance) = (options.calm.seed, point.system.entrance);
-    world.begin_offers(Offers::new(seed, point.pace, entrance, keys, 1))?;
+    let costs = costs.of(point.system.protocol)?;
     let named = |why| format!("{}, {:?}: {why}", point.system.name, point.pace);
-    world.take_offers(WARM_UP_NS).map_err(named)?;
-    let before = Counted::of(&world);
-    let lasts_ns = options.duration_ms * MILLIS;
-    let mut latencies_ns = world.take_offers(lasts_ns).map_err(named)?;
-    let counted = Counted::of(&world).since(&before);
-    latencies_ns.sort_unstable();
+    let simulator = simulator(options, costs, point).map_err(named)?;
+    let measured = options.calm.measure(&simulator).map_err(named)?;
+    let (paths, latencies_ns) = (Paths::of(&measured), &measured.latencies_ns);
     let answered = latencies_ns.len() as f64;
-    let paths = counted.paths;
-    let (replicas, gateways) = counted.busy_ns.split_at(point.replicas.into());
+    let lasts_ns = measured.lasted_offers_ns.max(1);
+    let (replicas, gateways) = measured.cores_busy_ns.split_at(point.replicas.into());
     let percent = |busy_ns: &[u64]| {
         let most = busy_ns.iter().copied().max().unwrap_or(0);
         most as f64 * 100.0 / lasts_ns as f64
     };
     Ok(Measured {
         writes_a_second: answered * SECONDS as f64 / lasts_ns as f64,
-        refused: counted.refused,
+        refused: measured.refused,
         fast_percent: (paths.entries() > 0.0).then(|| paths.fast_percent()),
         held_us: paths.held_us(),
-        p50_us: share_of(&latencies_ns, 0.5) / MICROS,
-        p99_us: share_of(&latencies_ns, 0.99) / MICROS,
+        p50_us: share_of(latencies_ns, 0.5) / MICROS,
+        p99_us: share_of(latencies_ns, 0.99) / MICROS,
         replica_percent: percent(replicas),
         gateway_percent: percent(gateways),
         gateway_us: gateways.iter().sum::<u64>() as f64 / 1e3 / answered.max(1.0),
     })
-}
-
-/// What was counted until some moment.
-struct Counted {
-    paths: Paths,
-    busy_ns: Vec<u64>,
-    refused: u64,
-}
-
-impl Counted {
-    fn of(world: &World) -> Counted {
-        let cores = world.cores.as_ref();
-        Counted {
-            paths: Paths::of(world),
-            busy_ns: cores.map_or(Vec::new(), |cores| cores.busy_ns(world.queue.now_ns())),
-            refused: world.offers.as_ref().map_or(0, Offers::refused),
-        }
-    }
-
-    fn since(mut self, before: &Counted) -> Counted {
-        self.paths = self.paths.since(before.paths);
-        for (now, before) in self.busy_ns.iter_mut().zip(&before.busy_ns) {
-            *now -= before;
-        }
-        self.refused -= before.refused;
-        self
-    }
 }
 
 #[cfg(test)]
