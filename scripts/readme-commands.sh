@@ -10,7 +10,7 @@
 #   <!-- readme-commands: skip (REASON) -->   the block is not run
 #   <!-- readme-commands: Ctrl-C -->          what runs is stopped first
 #
-# What runs until it is stopped (`quorate up`, `serve`, `gateway`), or waits for the next block (`cluster replace`), runs
+# What runs until it is stopped (`quorate up`, `serve`, `etcd`, `gateway`), or waits for the next block (`cluster replace`), runs
 # in the background once it has said that it is ready, and must end with 0 when it is stopped. Commands of programs that
 # are not installed (etcdctl, curl) are skipped. Needs the ports 2379 to 2400, 2479 and 2480.
 set -euo pipefail
@@ -67,9 +67,9 @@ background() {
   done
 }
 
-# Waits until a program ends, which it must with 0.
+# Waits until a program ends, which it must with 0, or, as etcd, by the signal that told it to.
 ends() {
-  local pid=$1 code=0 deadline=$((SECONDS + ends_within_s))
+  local pid=$1 code=0 deadline=$((SECONDS + ends_within_s)) by_interrupt=130
   while kill -0 "$pid" 2>/dev/null; do
     if [ "$SECONDS" -ge "$deadline" ]; then
       echo "does not end: ${commands[pid]}" >&2
@@ -78,6 +78,7 @@ ends() {
     sleep 0.05
   done
   wait "$pid" || code=$?
+  if [[ ${commands[pid]} == "quorate etcd "* && $code -eq $by_interrupt ]]; then code=0; fi
   if [ "$code" -ne 0 ]; then
     echo "ended with $code: ${commands[pid]}" >&2
     tail -20 "${logs[pid]}" >&2
@@ -102,7 +103,7 @@ stop_all() {
 quorate() {
   case "$1 ${2:-}" in
     "up "*) background "^endpoints: " "$@" ;;
-    "serve "* | "gateway "*) background "ready to serve client requests" "$@" ;;
+    "serve "* | "etcd "* | "gateway "*) background "ready to serve client requests" "$@" ;;
     "cluster replace") background "^waiting for " "$@" ;;
     *) "$QUORATE" "$@" ;;
   esac

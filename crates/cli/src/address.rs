@@ -2,11 +2,16 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+/// The `host:port` of each URL in a list given for `flag`, with commas between them.
+pub(crate) fn host_ports(flag: &str, urls: &str) -> Result<Vec<String>, String> {
+    urls.split(',').map(|url| host_port(flag, url)).collect()
+}
+
 /// The `host:port` of a URL given for `flag`.
 pub(crate) fn host_port(flag: &str, url: &str) -> Result<String, String> {
     if url.contains(',') {
         return Err(format!(
-            "--{flag} {url:?}: one URL is enough, lists are not supported"
+            "--{flag} {url:?}: one URL is wanted, not a list of them"
         ));
     }
     if url.starts_with("https://") || url.starts_with("unix") {
@@ -54,7 +59,7 @@ pub(crate) fn is_unspecified(host_port: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{host_port, is_unspecified};
+    use super::{host_port, host_ports, is_unspecified};
 
     #[test]
     fn only_plain_urls_with_a_port_are_taken() {
@@ -81,6 +86,14 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn a_list_is_taken_where_one_is_wanted() {
+        let urls = "http://127.0.0.1:1,http://[::1]:2";
+        let places = ["127.0.0.1:1".to_owned(), "[::1]:2".to_owned()];
+        assert_eq!(host_ports("x", urls).as_deref(), Ok(&places[..]));
+        assert!(host_ports("x", "http://a:1,").is_err());
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl CompactionOptions {
 }
 
 /// A time in Go's notation, such as `1h30m` or `1.5h`.
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1e-9),
         ("us", 1e-6),

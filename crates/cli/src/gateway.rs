@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::address::host_port;
 use crate::face::FaceName;
-use crate::logging;
+use crate::logging::{self, LogSettings};
 use crate::modes::LogFormat;
 use crate::serve::{self, announce, exit_with_parent};
 use clap::Args;
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
     let cluster = cluster.transpose().map_err(Failure::Usage)?;
     let clock = serve::clock(options.clock.as_deref()).map_err(Failure::Usage)?;
     let test_source = serve::test_source(options.test_source.as_deref()).map_err(Failure::Usage)?;
-    logging::start(&options.log_level, options.log_format)?;
+    start_log(options)?;
     let failed = |error: ServerError| Failure::Failed(error.to_string());
     let descriptors = raise_descriptor_limit();
     let connections_max = client_connections_max(descriptors, options.max_client_connections);
@@ -206,4 +206,9 @@ fn plain(
         quorate_face_plain::serve_gateway(context, limits, page, stop).await;
         Ok(())
     })
+}
+
+fn start_log(options: &GatewayOptions) -> Result<(), Failure> {
+    let settings = LogSettings::on_stderr(&options.log_level, options.log_format);
+    logging::start(&settings)
 }

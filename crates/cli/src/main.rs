@@ -9,9 +9,11 @@ mod address;
 mod cluster;
 mod compaction;
 mod config_file;
+mod connection_options;
 #[cfg(test)]
 mod documented;
 mod endpoints;
+mod etcd;
 mod face;
 mod gateway;
 mod import;
@@ -50,6 +52,9 @@ struct Cli {
 enum Command {
     /// Run one replica
     Serve(Box<serve::ServeOptions>),
+    /// Run one replica with etcd's own command line: flags, variables and files as etcd takes them
+    #[command(name = etcd::NAME, disable_help_flag = true)]
+    Etcd(moved::Arguments),
     /// Run a gateway: a process without data that has a cluster order what its clients write
     Gateway(Box<gateway::GatewayOptions>),
     /// Run a whole cluster on this machine, one process per replica
@@ -88,8 +93,17 @@ enum Failure {
 
 fn main() -> ExitCode {
     allocator::give_back_soon();
-    let result = match Cli::parse().command {
+    let mut words = std::env::args_os();
+    if words
+        .next()
+        .is_some_and(|program| etcd::is_called(&program))
+    {
+        let words: Vec<_> = words.collect();
+        return end(etcd::run(&words));
+    }
+    end(match Cli::parse().command {
         Command::Serve(options) => serve::run(*options),
+        Command::Etcd(arguments) => etcd::run(&arguments.words),
         Command::Gateway(options) => gateway::run(&options),
         Command::Up(options) => up::run(&options),
         Command::Import(options) => import::run(&options),
@@ -107,7 +121,11 @@ fn main() -> ExitCode {
         Command::Bench(BenchCommand::Other(words)) => Err(moved::bench(&words)),
         Command::Sim(arguments) => Err(moved::to_lab("sim", &arguments.words)),
         Command::Model(arguments) => Err(moved::to_lab("model", &arguments.words)),
-    };
+    })
+}
+
+/// Says what went wrong, and with which code the program ends.
+fn end(result: Result<(), Failure>) -> ExitCode {
     let (message, code) = match result {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => (message, 2),

@@ -158,7 +158,9 @@ fn member(info: MemberInfo) -> Member {
         id: u64::from(info.id.0),
         name: info.name,
         peer_urls: known(info.peer_url).into_iter().collect(),
-        client_urls: known(info.client_url).into_iter().collect(),
+        client_urls: known(info.client_url)
+            .map(|urls| urls.split(',').map(str::to_owned).collect())
+            .unwrap_or_default(),
         is_learner: info.is_learner,
     }
 }

@@ -258,7 +258,7 @@ impl Face {
 pub(crate) const TERM: u64 = 1;
 
 /// The version of etcd we speak for.
-pub(crate) const VERSION: &str = "3.7.0";
+pub const VERSION: &str = "3.7.0";
 
 /// How long to wait when the replica takes no more requests.
 pub(crate) const RETRY: Duration = Duration::from_millis(2);

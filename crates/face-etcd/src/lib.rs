@@ -31,7 +31,7 @@ mod snapshot;
 mod watch;
 
 pub use compactor::Retention;
-pub use face::Limits;
+pub use face::{Limits, VERSION};
 pub use gateway::serve_gateway;
 pub use quorate_face_common::Metrics;
 pub use serve::serve;

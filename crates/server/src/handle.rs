@@ -152,10 +152,16 @@ pub struct MemberInfo {
     pub name: String,
     /// The URL at which other replicas reach the member.
     pub peer_url: String,
-    /// The URL at which clients reach the member; empty when unknown.
+    /// The URL at which clients reach the member, or several with commas between them; empty when unknown.
     pub client_url: String,
     /// Whether the member only follows, without a vote.
     pub is_learner: bool,
+}
+
+/// The first URL of a member that may have several with commas between them.
+#[must_use]
+pub fn first_url(urls: &str) -> &str {
+    urls.split(',').next().unwrap_or(urls)
 }
 
 /// How long values are that the replica wants as payloads. That may change with its epoch; commands

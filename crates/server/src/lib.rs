@@ -43,6 +43,7 @@ mod security;
 mod self_report;
 mod snapshots;
 mod status;
+mod stop_signal;
 mod test_source;
 mod timed_app;
 mod transient;
@@ -64,8 +65,8 @@ pub use gateway::{
     reach, run_gateway,
 };
 pub use group::{ChangeError, GroupChange};
-pub use handle::{Consistency, Failure, Handle, MemberInfo, PayloadThreshold, Request};
-pub use join::{Join, JoinError, Joined, Rejoin, join};
+pub use handle::{Consistency, Failure, Handle, MemberInfo, PayloadThreshold, Request, first_url};
+pub use join::{Join, JoinError, Joined, Numbers, Rejoin, find_numbers, join};
 pub use log_limit::LogLimit;
 pub use meta::{META_FORMAT, Meta, MetaError, ReplicaState};
 pub use metrics::{ConnectionCounts, Metrics, PeerMetrics};
@@ -79,4 +80,5 @@ pub use security::{Connection, Door, Listener, bind, bind_datagrams};
 pub use status::{
     ClockPage, EpochPage, MemberPage, ProtocolPage, RaisedAlarm, Role, Status, StatusPage,
 };
+pub use stop_signal::StopSignal;
 pub use test_source::TestSource;

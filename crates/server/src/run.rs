@@ -23,6 +23,7 @@ use crate::peer::{Links, SocketThreads, TransportSetup};
 use crate::polling::Polling;
 use crate::security::{Door, Listener};
 use crate::snapshots::SnapshotThread;
+use crate::stop_signal::{StopSignal, stop_signal};
 use crate::test_source::TestSource;
 use crate::timed_app::TimedApp;
 use crate::workers::Workers;
@@ -39,7 +40,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
 
@@ -120,8 +120,8 @@ impl ServerConfig {
 pub enum PeerLinks {
     /// Connections, to this bound port and to those of the others.
     Sockets {
-        /// The bound port for connections from peers.
-        port: TcpListener,
+        /// The bound ports for connections from peers.
+        ports: Vec<TcpListener>,
         /// A socket for datagrams on the port's number, if short frames are to go by UDP.
         datagrams: Option<UdpSocket>,
     },
@@ -197,16 +197,16 @@ pub struct FaceContext<A: Application> {
 /// The future of a face that serves; the error says why it ended.
 pub type Serving = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// Runs one replica until it is told to stop by SIGTERM or SIGINT.
+/// Runs one replica until it is told to stop by SIGTERM or SIGINT; says by which, unless the face ended by itself.
 ///
-/// `ready` is called once the port for clients answers.
+/// `ready` is called once the ports for clients answer.
 pub fn run<A: Application + Send + 'static>(
     config: ServerConfig,
-    client_port: TcpListener,
+    client_ports: Vec<TcpListener>,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
     ready: impl FnOnce(),
-) -> Result<(), ServerError>
+) -> Result<Option<StopSignal>, ServerError>
 where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
@@ -217,7 +217,7 @@ where
         Layout::Fused => config.polling.core().take(),
         Layout::Threaded | Layout::Split => config.polling.service().take(),
     }
-    let result = runtime.block_on(serve(config, client_port, app, face, ready));
+    let result = runtime.block_on(serve(config, client_ports, app, face, ready));
     // Connections are cut here: nothing waits for a client that holds one open.
     runtime.shutdown_background();
     if result.is_ok() {
@@ -234,11 +234,11 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 
 async fn serve<A: Application + Send + 'static>(
     config: ServerConfig,
-    client_port: TcpListener,
+    client_ports: Vec<TcpListener>,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
     ready: impl FnOnce(),
-) -> Result<(), ServerError>
+) -> Result<Option<StopSignal>, ServerError>
 where
     A::Query: Send + 'static,
     A::Answer: Send + 'static,
@@ -248,7 +248,7 @@ where
     let mut embedded = embed(config, app).await?;
     (embedded.metrics).show_client_memory(client_memory.clone());
     let (tell_face, stopping) = watch::channel(false);
-    let listener = Listener::new(client_port, Door::Client)?;
+    let listener = Listener::of_all(client_ports, Door::Client)?;
     let listener = listener
         .counted(embedded.metrics.client_connections())
         .budgeted(client_memory);
@@ -262,7 +262,7 @@ where
     ready();
     let served = tokio::select! {
         // Before it is told to stop, only trouble ends it.
-        result = &mut embedded.core => return ended(result),
+        result = &mut embedded.core => return ended(result).map(|()| None),
         served = supervision => served,
     };
     embedded.stop().await.and(served)
@@ -440,8 +440,8 @@ fn way(
     polling: &Polling,
     count: usize,
 ) -> io::Result<TransportSetup> {
-    let (port, datagrams) = match peers {
-        PeerLinks::Sockets { port, datagrams } => (port, datagrams),
+    let (ports, datagrams) = match peers {
+        PeerLinks::Sockets { ports, datagrams } => (ports, datagrams),
         PeerLinks::Rings(rings) => return Ok(TransportSetup::Rings(rings)),
     };
     let threads = match layout {
@@ -454,7 +454,7 @@ fn way(
     let handle = threads.handle();
     let _inside = handle.enter();
     let datagrams = datagrams.map(|port| Datagrams::new(port, count));
-    let listener = Listener::new(port, Door::Peer)?;
+    let listener = Listener::of_all(ports, Door::Peer)?;
     Ok(TransportSetup::Sockets(
         listener,
         datagrams.transpose()?,
@@ -515,37 +515,26 @@ fn identity(meta: &Meta, boot: Boot, config: &ServerConfig) -> Identity {
     }
 }
 
-/// Lets the face serve until it ends or a signal says stop; then gives it a little time.
+/// Lets the face serve until it ends or a signal says stop; then gives it a little time. Says which signal it was.
 pub(crate) async fn supervise(
     mut face: tokio::task::JoinHandle<Result<(), String>>,
-    signal: impl Future<Output = &'static str>,
+    signal: impl Future<Output = StopSignal>,
     tell_face: watch::Sender<bool>,
-) -> Result<(), ServerError> {
+) -> Result<Option<StopSignal>, ServerError> {
     let ended = |result: Result<Result<(), String>, tokio::task::JoinError>| match result {
         Ok(result) => result.map_err(ServerError::Face),
         Err(error) => Err(ServerError::Face(error.to_string())),
     };
-    tokio::select! {
-        result = &mut face => return ended(result),
-        name = signal => tracing::info!("{name} received, stopping"),
-    }
+    let signal = tokio::select! {
+        result = &mut face => return ended(result).map(|()| None),
+        signal = signal => signal,
+    };
+    tracing::info!("{signal} received, stopping");
     let _ = tell_face.send(true);
     match tokio::time::timeout(GRACE, &mut face).await {
-        Ok(result) => ended(result),
-        Err(_) => Ok(()),
+        Ok(result) => ended(result).map(|()| Some(signal)),
+        Err(_) => Ok(Some(signal)),
     }
-}
-
-/// Completes with the name of the signal that says stop.
-pub(crate) fn stop_signal() -> io::Result<impl Future<Output = &'static str>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        }
-    })
 }
 
 /// Bits nobody can guess or repeat: boots must never meet again, and members must not draw the

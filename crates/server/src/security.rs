@@ -3,9 +3,11 @@
 use crate::budget::{Budget, CLIENT_MEMORY};
 use crate::metrics::ConnectionCounts;
 use rustix::net::sockopt;
+use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -32,10 +34,12 @@ pub enum Door {
     Peer,
 }
 
-/// A port that accepts connections of one kind of caller.
+/// A port that accepts connections of one kind of caller, or several that are the same.
 #[derive(Debug)]
 pub struct Listener {
     inner: TcpListener,
+    /// Ports beside the first.
+    others: Vec<TcpListener>,
     door: Door,
     counts: Arc<ConnectionCounts>,
     budget: Budget,
@@ -44,14 +48,26 @@ pub struct Listener {
 impl Listener {
     /// Takes over a bound port.
     pub fn new(port: std::net::TcpListener, door: Door) -> io::Result<Self> {
-        port.set_nonblocking(true)?;
-        // Where more wait, the kernel drops what comes, and who came tries again a second later.
-        rustix::net::listen(&port, CONNECTIONS_WAITING_MAX)?;
         Ok(Listener {
-            inner: TcpListener::from_std(port)?,
+            inner: take_over(port)?,
+            others: Vec::new(),
             door,
             counts: Arc::new(ConnectionCounts::unseen()),
             budget: Budget::new(CLIENT_MEMORY),
+        })
+    }
+
+    /// Takes over bound ports, at least one: a caller may come to any of them.
+    pub fn of_all(
+        ports: impl IntoIterator<Item = std::net::TcpListener>,
+        door: Door,
+    ) -> io::Result<Self> {
+        let mut ports = ports.into_iter();
+        let first = ports.next().ok_or(io::ErrorKind::InvalidInput)?;
+        let others = ports.map(take_over).collect::<io::Result<_>>()?;
+        Ok(Listener {
+            others,
+            ..Listener::new(first, door)?
         })
     }
 
@@ -85,11 +101,27 @@ impl Listener {
         self.inner.local_addr()
     }
 
+    /// The next connection to any of the ports.
+    async fn accept_any(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        if self.others.is_empty() {
+            return self.inner.accept().await;
+        }
+        poll_fn(|context| {
+            let mut ports = self.others.iter().chain([&self.inner]);
+            let accepted = ports.find_map(|port| match port.poll_accept(context) {
+                Poll::Ready(accepted) => Some(accepted),
+                Poll::Pending => None,
+            });
+            accepted.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
     /// The next connection. Waits out a shortage of file descriptors or memory.
     pub async fn accept(&self) -> (Connection, SocketAddr) {
         let mut failures = 0_u32;
         loop {
-            match self.inner.accept().await {
+            match self.accept_any().await {
                 Ok((connection, from)) => match admit(&connection, self.door) {
                     Ok(()) => return (connection, from),
                     Err(error) => {
@@ -109,6 +141,13 @@ impl Listener {
             }
         }
     }
+}
+
+fn take_over(port: std::net::TcpListener) -> io::Result<TcpListener> {
+    port.set_nonblocking(true)?;
+    // Where more wait, the kernel drops what comes, and who came tries again a second later.
+    rustix::net::listen(&port, CONNECTIONS_WAITING_MAX)?;
+    TcpListener::from_std(port)
 }
 
 /// Connects to a peer at `host:port`.

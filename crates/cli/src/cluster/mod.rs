@@ -205,7 +205,8 @@ fn show_status(common: &Common) -> Result<(), Failure> {
     let is_up = |one: &&quorate_server::MemberPage| page.links_up.contains(&one.replica_id);
     let others = page.members.iter().filter(is_up);
     // What cannot be asked has nothing to add.
-    let others = others.filter_map(|one| status_page(&one.client_url).ok());
+    let others =
+        others.filter_map(|one| status_page(quorate_server::first_url(&one.client_url)).ok());
     print!("{}", table::status(&page, &others.collect::<Vec<_>>()));
     Ok(())
 }

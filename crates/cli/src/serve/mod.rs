@@ -1,11 +1,13 @@
 //! `quorate serve`: one replica.
 
+mod member_urls;
 mod options;
 mod settings;
 
 pub(crate) use options::ServeOptions;
 pub(crate) use settings::{
-    REQUEST_TIMEOUT_MS, TXN_OPS, client_memory, clock, cluster_id, request_bytes, test_source,
+    REQUEST_TIMEOUT_MS, Settings, TXN_OPS, client_memory, clock, cluster_id, request_bytes,
+    test_source,
 };
 
 use crate::Failure;
@@ -18,12 +20,12 @@ use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
 use quorate_server::{
     FaceContext, Folder, Join, Joined, Meta, Metrics, PeerLinks, ServerConfig, ServerError,
-    Serving, bind, bind_datagrams, bootstrap, client_connections_max, holds_data, join,
+    Serving, StopSignal, bind, bind_datagrams, bootstrap, client_connections_max, holds_data, join,
     raise_descriptor_limit,
 };
 use rustix::fs::Mode;
 use rustix::rand::{GetRandomFlags, getrandom};
-use settings::{ClusterState, Settings};
+use settings::ClusterState;
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -43,14 +45,24 @@ pub(crate) fn command_bytes(request_bytes: usize) -> usize {
 
 /// Runs a replica until it is told to stop.
 pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
+    let settings = resolve(options)?;
+    logging::start(&settings.log)?;
+    run_with(settings).map(drop)
+}
+
+/// Lays options over their file, and fills in defaults.
+pub(crate) fn resolve(options: ServeOptions) -> Result<Settings, Failure> {
     exit_with_parent(options.exit_with_parent)?;
     let options = match options.config_file.clone() {
         Some(path) => config_file::over_file(&options, &path).map_err(Failure::Usage)?,
         None => options,
     };
-    let settings = Settings::resolve(options).map_err(Failure::Usage)?;
+    Settings::resolve(options).map_err(Failure::Usage)
+}
+
+/// Runs a replica until it is told to stop; says by which signal. There is a log already.
+pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure> {
     create_files_for_owner_only();
-    logging::start(&settings.log_level, settings.log_format)?;
     for name in config_file::unknown_variables(&options::variables()) {
         tracing::warn!("the environment variable {name} is no option of this program");
     }
@@ -59,14 +71,14 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
     let client_connections = client_connections_max(descriptors, settings.max_client_connections);
     let client_connections = client_connections.map_err(Failure::Usage)?;
     let data = Data::look(&settings)?;
-    let peer_port = listen("peers", &settings.listen_peer).map_err(failed)?;
-    let peer_datagrams = listen_for_datagrams(&settings, &peer_port).map_err(failed)?;
-    let client_port = listen("clients", &settings.listen_client).map_err(failed)?;
+    let peer_ports = listen_all("peers", &settings.listen_peer).map_err(failed)?;
+    let peer_datagrams = listen_for_datagrams(&settings, &peer_ports[0]).map_err(failed)?;
+    let client_ports = listen_all("clients", &settings.listen_client).map_err(failed)?;
     // Whatever else can go wrong has: a start that fails leaves no identity behind.
     let (folder, peer_addresses) = match data.begin(&settings)? {
         Begun::Known(folder) => (folder, settings.peer_addresses.clone()),
         Begun::Unknown(unknown) => {
-            let Joined { folder, peers } = join(*unknown, &peer_port).map_err(failed)?;
+            let Joined { folder, peers } = join(*unknown, &peer_ports).map_err(failed)?;
             (folder, peers)
         }
     };
@@ -95,9 +107,9 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
         peer_addresses,
         settings,
         folder,
-        peer_port,
+        peer_ports,
         peer_datagrams,
-        client_port,
+        client_ports,
         client_connections,
     };
     let ended = replica.run();
@@ -203,6 +215,12 @@ pub(crate) fn listen(what: &'static str, address: &str) -> Result<TcpListener, S
     })
 }
 
+/// Opens a port at each of the addresses.
+fn listen_all(what: &'static str, addresses: &[String]) -> Result<Vec<TcpListener>, ServerError> {
+    let ports = addresses.iter().map(|address| listen(what, address));
+    ports.collect()
+}
+
 /// The UDP port with the number of the TCP one, if datagrams are wanted.
 fn listen_for_datagrams(
     settings: &Settings,
@@ -213,7 +231,7 @@ fn listen_for_datagrams(
     }
     let port = bind_datagrams(peer_port).map_err(|error| ServerError::Listen {
         what: "datagrams of peers",
-        address: settings.listen_peer.clone(),
+        address: settings.listen_peer[0].clone(),
         error,
     });
     port.map(Some)
@@ -226,15 +244,15 @@ struct Replica {
     /// The addresses of the other replicas, as far as they are known.
     peer_addresses: Vec<(ReplicaId, String)>,
     folder: Folder,
-    peer_port: TcpListener,
+    peer_ports: Vec<TcpListener>,
     peer_datagrams: Option<UdpSocket>,
-    client_port: TcpListener,
+    client_ports: Vec<TcpListener>,
     /// The most connections of clients that may be open.
     client_connections: usize,
 }
 
 impl Replica {
-    fn run(self) -> Result<(), ServerError> {
+    fn run(self) -> Result<Option<StopSignal>, ServerError> {
         let settings = self.settings;
         let limits = Limits {
             command_bytes_max: command_bytes(settings.max_request_bytes),
@@ -245,7 +263,7 @@ impl Replica {
         let config = ServerConfig {
             folder: self.folder,
             peers: PeerLinks::Sockets {
-                port: self.peer_port,
+                ports: self.peer_ports,
                 datagrams: self.peer_datagrams,
             },
             members: settings.members,
@@ -263,8 +281,8 @@ impl Replica {
             test_source: settings.test_source,
         };
         let (request_bytes_max, txn_ops_max) = (settings.max_request_bytes, settings.max_txn_ops);
-        let address = settings.listen_client;
-        let port = self.client_port;
+        let address = settings.listen_client.join(",");
+        let ports = self.client_ports;
         let ready = move || announce(&address);
         match self.face {
             FaceName::Etcd => {
@@ -274,10 +292,12 @@ impl Replica {
                     txn_ops_max,
                     retention: settings.retention,
                     snapshot_dir: settings.data_dir,
-                    ..quorate_face_etcd::Limits::default()
+                    ..settings
+                        .connections
+                        .limits(quorate_face_etcd::Limits::default())
                 };
                 let face = |context| etcd(context, limits);
-                quorate_server::run(config, port, quorate_etcd_store::Store::new(), face, ready)
+                quorate_server::run(config, ports, quorate_etcd_store::Store::new(), face, ready)
             }
             FaceName::Plain => {
                 let limits = quorate_face_plain::Limits {
@@ -286,7 +306,13 @@ impl Replica {
                     ..quorate_face_plain::Limits::default()
                 };
                 let face = |context| plain(context, limits);
-                quorate_server::run(config, port, quorate_plain_store::Store::new(), face, ready)
+                quorate_server::run(
+                    config,
+                    ports,
+                    quorate_plain_store::Store::new(),
+                    face,
+                    ready,
+                )
             }
         }
     }

@@ -1,8 +1,10 @@
 //! The options of a replica, as flags, environment variables and keys of a file.
 
 use crate::compaction::CompactionOptions;
+use crate::connection_options::ConnectionOptions;
 use crate::face::FaceName;
-use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, RejoinMode};
+use crate::logging::LogOptions;
+use crate::modes::{DurabilityMode, LayoutMode, PeerTransport, ReactMode, RejoinMode};
 use crate::polling::PollingOptions;
 use crate::protocol_flags::ProtocolFlags;
 use crate::recode::RecodeOptions;
@@ -31,15 +33,15 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_DATA_DIR", value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
 
-    /// Where to listen for clients [default: http://127.0.0.1:2379]
-    #[arg(long, env = "QUORATE_LISTEN_CLIENT_URLS", value_name = "URL")]
+    /// Where to listen for clients, one URL or several with commas [default: http://127.0.0.1:2379]
+    #[arg(long, env = "QUORATE_LISTEN_CLIENT_URLS", value_name = "URLS")]
     pub(super) listen_client_urls: Option<String>,
 
-    /// Where to listen for the other replicas [default: http://127.0.0.1:2380]
-    #[arg(long, env = "QUORATE_LISTEN_PEER_URLS", value_name = "URL")]
+    /// Where to listen for the other replicas, one URL or several with commas [default: http://127.0.0.1:2380]
+    #[arg(long, env = "QUORATE_LISTEN_PEER_URLS", value_name = "URLS")]
     pub(super) listen_peer_urls: Option<String>,
 
-    /// Where clients reach this replica, or all as 1=URL,2=URL [default: where it listens]
+    /// Where clients reach this replica (URL or URL,URL), or all as 1=URL,2=URL [default: where it listens]
     #[arg(long, env = "QUORATE_ADVERTISE_CLIENT_URLS", value_name = "URLS")]
     pub(super) advertise_client_urls: Option<String>,
 
@@ -189,13 +191,13 @@ pub(crate) struct ServeOptions {
     #[serde(flatten)]
     pub(super) compaction: CompactionOptions,
 
-    /// error, warn, info, debug, trace, or a filter such as info,quorate_server=debug [default: info]
-    #[arg(long, env = "QUORATE_LOG_LEVEL", value_name = "LEVEL")]
-    pub(super) log_level: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) connections: ConnectionOptions,
 
-    /// How logs are written to standard error [default: text]
-    #[arg(long, env = "QUORATE_LOG_FORMAT", value_name = "FORMAT")]
-    pub(super) log_format: Option<LogFormat>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) log: LogOptions,
 
     /// A TOML file with any of these options; flags and environment win over it
     #[arg(long, env = "QUORATE_CONFIG_FILE", value_name = "FILE")]

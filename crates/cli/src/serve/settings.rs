@@ -1,9 +1,12 @@
 //! Options with their defaults filled in and their contradictions found.
 
+use super::member_urls::{first, members, number_of_name, peer_addresses, reachable, url_list};
 use super::options::ServeOptions;
-use crate::address::{host_port, is_unspecified};
+use crate::address::{host_port, host_ports};
+use crate::connection_options::ConnectionSettings;
 use crate::face::FaceName;
-use crate::modes::{DurabilityMode, LayoutMode, LogFormat, PeerTransport, ReactMode, params};
+use crate::logging::LogSettings;
+use crate::modes::{DurabilityMode, LayoutMode, PeerTransport, ReactMode, params};
 use crate::new_cluster::NewCluster;
 use crate::polling;
 use crate::snapshots::SnapshotSettings;
@@ -47,12 +50,14 @@ pub(super) enum ClusterState {
 
 /// Everything a replica is started with.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     pub(super) id: ReplicaId,
     pub(super) name: String,
     pub(super) data_dir: PathBuf,
-    pub(super) listen_client: String,
-    pub(super) listen_peer: String,
+    /// The addresses to listen at for clients, at least one: `host:port`.
+    pub(super) listen_client: Vec<String>,
+    /// The addresses to listen at for peers, at least one: `host:port`.
+    pub(super) listen_peer: Vec<String>,
     pub(super) state: ClusterState,
     pub(super) members: Vec<MemberInfo>,
     pub(super) peer_addresses: Vec<(ReplicaId, String)>,
@@ -82,8 +87,8 @@ pub(super) struct Settings {
     pub(super) snapshots: SnapshotSettings,
     pub(super) recode_rate: u64,
     pub(super) retention: Option<Retention>,
-    pub(super) log_level: String,
-    pub(super) log_format: LogFormat,
+    pub(super) connections: ConnectionSettings,
+    pub(super) log: LogSettings,
     pub(super) clock: ClockSource,
     pub(super) test_source: TestSource,
 }
@@ -104,7 +109,7 @@ impl Settings {
             .unwrap_or_else(|| PEER_URL.to_owned());
         let cluster_list = options
             .initial_cluster
-            .unwrap_or_else(|| format!("{id}={peer_url}"));
+            .unwrap_or_else(|| format!("{id}={}", first(&peer_url)));
         let own = options.name.as_deref().map(|name| (name, id));
         let urls = url_list("initial-cluster", &cluster_list, own)?;
         if !urls.contains_key(&id) {
@@ -134,7 +139,7 @@ impl Settings {
         let name = options.name.unwrap_or_else(|| format!("replica-{id}"));
         let advertised = match options.advertise_client_urls {
             Some(advertised) => advertised,
-            None => reachable(&client_url, &urls[&id])?,
+            None => reachable(first(&client_url), &urls[&id])?,
         };
         // Whoever starts several replicas on one machine says so.
         let layout = options.layout.unwrap_or(LayoutMode::Auto).resolve(1);
@@ -145,8 +150,8 @@ impl Settings {
             data_dir: options
                 .data_dir
                 .unwrap_or_else(|| format!("quorate-data/{id}").into()),
-            listen_client: host_port("listen-client-urls", &client_url)?,
-            listen_peer: host_port("listen-peer-urls", &peer_url)?,
+            listen_client: host_ports("listen-client-urls", &client_url)?,
+            listen_peer: host_ports("listen-peer-urls", &peer_url)?,
             members: members(id, &name, &urls, &advertised)?,
             peer_addresses: peer_addresses(id, &urls)?,
             own_address: host_port("initial-cluster", &urls[&id])?,
@@ -177,8 +182,8 @@ impl Settings {
             snapshots: options.snapshots.resolve()?,
             recode_rate: options.recode.resolve()?,
             retention: options.compaction.resolve()?,
-            log_level: options.log_level.unwrap_or_else(|| "info".to_owned()),
-            log_format: options.log_format.unwrap_or(LogFormat::Text),
+            connections: options.connections.resolve()?,
+            log: options.log.resolve(),
             clock: clock(options.clock.as_deref())?,
             test_source: test_source(options.test_source.as_deref())?,
             id,
@@ -305,108 +310,6 @@ pub(crate) fn client_memory(given: Option<usize>) -> Result<usize, String> {
     }
 }
 
-/// The number in the name that a replica has if it is given none.
-fn number_of_name(name: &str) -> Option<u16> {
-    name.strip_prefix("replica-")?.parse().ok()
-}
-
-/// Reads `1=URL,2=URL`. A replica may be called by its name as well, as `etcdctl member add` does: this one's, or a
-/// name that has the number in it.
-fn url_list(
-    flag: &str,
-    list: &str,
-    own: Option<(&str, ReplicaId)>,
-) -> Result<BTreeMap<ReplicaId, String>, String> {
-    let number = |called: &str| match own {
-        Some((name, id)) if name == called => Some(id.0),
-        _ => called.parse().ok().or_else(|| number_of_name(called)),
-    };
-    let mut urls = BTreeMap::new();
-    for item in list.split(',').filter(|item| !item.is_empty()) {
-        let (id, url) = item
-            .split_once('=')
-            .and_then(|(id, url)| Some((number(id).filter(|id| *id > 0)?, url)))
-            .ok_or_else(|| {
-                format!(
-                    "--{flag}: {item:?} is not of the form 1=http://host:port: other replicas than this one are \
-                     called by their numbers, which quorate cluster status shows"
-                )
-            })?;
-        host_port(flag, url)?;
-        if urls.insert(ReplicaId(id), url.to_owned()).is_some() {
-            return Err(format!("--{flag} lists replica {id} twice"));
-        }
-    }
-    let mut seen: Vec<_> = urls.values().collect();
-    seen.sort();
-    match seen.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(format!("--{flag} gives {} to two replicas", pair[0])),
-        None => Ok(urls),
-    }
-}
-
-fn members(
-    me: ReplicaId,
-    name: &str,
-    peer_urls: &BTreeMap<ReplicaId, String>,
-    advertised: &str,
-) -> Result<Vec<MemberInfo>, String> {
-    let flag = "advertise-client-urls";
-    let mut client_urls = match advertised.contains('=') {
-        true => url_list(flag, advertised, Some((name, me)))?,
-        false => host_port(flag, advertised).map(|_| [(me, advertised.to_owned())].into())?,
-    };
-    let members = peer_urls
-        .iter()
-        .map(|(id, peer_url)| MemberInfo {
-            id: *id,
-            name: if *id == me {
-                name.to_owned()
-            } else {
-                format!("replica-{id}")
-            },
-            peer_url: peer_url.clone(),
-            client_url: client_urls.remove(id).unwrap_or_default(),
-            is_learner: false,
-        })
-        .collect();
-    match client_urls.first_key_value() {
-        Some((id, _)) => Err(format!(
-            "--{flag} names replica {id}, --initial-cluster does not"
-        )),
-        None => Ok(members),
-    }
-}
-
-/// The URL that clients are told, where none is given: the one listened at. One that stands for every address of the
-/// machine gives way to the host at which the other replicas reach it.
-fn reachable(client_url: &str, own_peer_url: &str) -> Result<String, String> {
-    let listened = host_port("listen-client-urls", client_url)?;
-    if !is_unspecified(&listened) {
-        return Ok(client_url.to_owned());
-    }
-    let peer = host_port("initial-cluster", own_peer_url)?;
-    match (peer.rsplit_once(':'), listened.rsplit_once(':')) {
-        (Some((host, _)), Some((_, port))) if !is_unspecified(&peer) => {
-            Ok(format!("http://{host}:{port}"))
-        }
-        _ => Err(format!(
-            "--listen-client-urls {client_url:?} listens at every address: say with --advertise-client-urls at which \
-             of them clients reach this replica"
-        )),
-    }
-}
-
-fn peer_addresses(
-    me: ReplicaId,
-    urls: &BTreeMap<ReplicaId, String>,
-) -> Result<Vec<(ReplicaId, String)>, String> {
-    let others = urls.iter().filter(|(id, _)| **id != me);
-    others
-        .map(|(id, url)| Ok((*id, host_port("initial-cluster", url)?)))
-        .collect()
-}
-
 /// The parameters of the protocol, with the code among them if one is named.
 fn coded(
     code: Option<&str>,
@@ -436,7 +339,7 @@ mod tests {
     fn defaults_make_a_replica_of_its_own() {
         let settings = Settings::resolve(ServeOptions::default()).unwrap();
         assert_eq!(settings.id, ReplicaId(1));
-        assert_eq!(settings.listen_client, "127.0.0.1:2379");
+        assert_eq!(settings.listen_client, ["127.0.0.1:2379"]);
         assert_eq!(settings.state, ClusterState::Existing);
         assert_eq!(settings.members[0].client_url, "http://127.0.0.1:2379");
         assert!(settings.peer_addresses.is_empty());

@@ -2,7 +2,7 @@
 
 use super::scrape::Reading;
 use crate::endpoints::{host_port, status_page};
-use quorate_server::StatusPage;
+use quorate_server::{StatusPage, first_url};
 use quorate_tooling::scrape::get;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -80,7 +80,7 @@ fn members<'a>(sights: impl Iterator<Item = &'a Gathered>) -> BTreeMap<u16, Stri
         for member in &page.page.members {
             let url = members.entry(member.replica_id).or_default();
             if url.is_empty() && !member.client_url.is_empty() {
-                *url = host_port(&member.client_url).to_owned();
+                *url = host_port(first_url(&member.client_url)).to_owned();
             }
         }
     }

@@ -5,7 +5,7 @@ use super::members::{MemberEvent, Members};
 use crate::clock::{Alarm, Clock};
 use crate::error::ServerError;
 use crate::group::ChangeError;
-use crate::handle::{Failure, Request};
+use crate::handle::{Failure, Request, first_url};
 use crate::log_limit::LogLimit;
 use crate::metrics::{Metrics, ProtocolGauges};
 use crate::peer::Arrival;
@@ -185,7 +185,7 @@ impl<A: Application> Core<A> {
             return;
         }
         self.members.note(place, from);
-        self.reached.insert(from, client_url);
+        self.reached.insert(from, first_url(&client_url).to_owned());
         let is_dialled = |id: ReplicaId| self.settings.learns && epoch.index_of(id).is_some();
         let dialled = peers.0.iter().filter(|(id, _)| is_dialled(*id));
         for (_, address) in dialled {

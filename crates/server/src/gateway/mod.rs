@@ -14,8 +14,9 @@ use crate::handle::Handle;
 use crate::metrics::Metrics;
 use crate::peer::gateways::GatewayWelcome;
 use crate::run::{QUEUE_MAX, REQUEST_TIMEOUT};
-use crate::run::{Serving, random_u64, runtime, stop_signal, supervise};
+use crate::run::{Serving, random_u64, runtime, supervise};
 use crate::security::{Door, Listener};
+use crate::stop_signal::{StopSignal, stop_signal};
 use crate::test_source::TestSource;
 use members::MemberEvent;
 use quorate_core::{Application, ClusterId, Epoch, ReplicaId};
@@ -242,7 +243,7 @@ pub struct ReadyGateway {
     request_timeout: Duration,
     client_memory: Budget,
     ready: Box<dyn FnOnce()>,
-    signal: Pin<Box<dyn Future<Output = &'static str>>>,
+    signal: Pin<Box<dyn Future<Output = StopSignal>>>,
 }
 
 impl fmt::Debug for ReadyGateway {
@@ -286,7 +287,7 @@ impl ReadyGateway {
         (self.ready)();
         let served = tokio::select! {
             result = &mut linked.core => return ended(result),
-            served = supervise(face, self.signal, tell_face) => served,
+            served = supervise(face, self.signal, tell_face) => served.map(drop),
         };
         linked.unlink().await.and(served)
     }
@@ -315,8 +316,8 @@ where
         let mut signal = Box::pin(stop_signal()?);
         let reached = tokio::select! {
             reached = reach(options) => reached?,
-            name = &mut signal => {
-                tracing::info!("{name} received, stopping");
+            signal = &mut signal => {
+                tracing::info!("{signal} received, stopping");
                 return Ok(());
             }
         };

@@ -2,8 +2,10 @@
 
 mod cluster;
 mod inquiry;
+mod number;
 mod rule;
 
+pub use number::{Numbers, find_numbers};
 pub use rule::{JoinError, Rejoin};
 
 use crate::error::ServerError;
@@ -66,18 +68,20 @@ pub struct Joined {
     pub peers: Vec<(ReplicaId, String)>,
 }
 
-/// Asks the peers until it is known as what the replica may begin, and writes that down. The port
-/// is the one for peers; it is left open.
+/// Asks the peers until it is known as what the replica may begin, and writes that down. The ports
+/// are those for peers; they are left open.
 ///
 /// # Errors
 /// [`ServerError::Join`] when it will never be known, and whatever the folder says. A folder in which nothing was
 /// agreed on yet holds no replica afterwards.
-pub fn join(join: Join, port: &TcpListener) -> Result<Joined, ServerError> {
+pub fn join(join: Join, ports: &[TcpListener]) -> Result<Joined, ServerError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let listener = Listener::new(port.try_clone()?, Door::Peer)?;
+        let ports = ports.iter().map(TcpListener::try_clone);
+        let ports = ports.collect::<Result<Vec<_>, _>>()?;
+        let listener = Listener::of_all(ports, Door::Peer)?;
         Asking::new(join)?.run(&listener).await
     })
 }

@@ -53,7 +53,7 @@ impl<A: Fit> Cluster<A> {
             let peers = match way {
                 Way::Rings => PeerLinks::Rings(rings.clone()),
                 Way::Tcp | Way::Udp => PeerLinks::Sockets {
-                    port: sockets.port,
+                    ports: vec![sockets.port],
                     datagrams: sockets.datagrams,
                 },
             };
