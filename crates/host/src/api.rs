@@ -68,8 +68,8 @@ pub struct Limits {
     pub request_bytes_max: usize,
     /// Size of a log segment, in bytes; a larger record gets a segment of its own size.
     pub segment_bytes: u32,
-    /// Size of a segment of the bulk store, in bytes; a larger record gets a segment of its own size.
-    pub bulk_segment_bytes: u32,
+    /// Size of a segment of the fragment store, in bytes; a larger record gets a segment of its own size.
+    pub fragment_segment_bytes: u32,
     /// Bytes of recently decided entries kept in memory for peers that lag.
     pub recent_bytes_max: usize,
     /// Bytes of entries in one answer to a peer that catches up (at least one entry is sent).
@@ -119,7 +119,7 @@ impl Default for Limits {
             requests_max: 32 << 10,
             request_bytes_max: 256 << 20,
             segment_bytes: 16 << 20,
-            bulk_segment_bytes: 64 << 20,
+            fragment_segment_bytes: 64 << 20,
             recent_bytes_max: 16 << 20,
             catch_up_bytes_max: 1 << 20,
             catch_up_timeout_ns: 100_000_000,
@@ -281,8 +281,8 @@ pub struct Write {
 pub struct Flush {
     /// What to write to the log.
     pub writes: Vec<Write>,
-    /// What to write to the bulk store, whose segments have numbers of their own.
-    pub bulk: Vec<Write>,
+    /// What to write to the fragment store, whose segments have numbers of their own.
+    pub fragments: Vec<Write>,
     /// Whether something waits for these bytes to be on stable storage.
     pub sync: bool,
     /// Hand this back in [`Completed::Flush`] once done.
@@ -294,8 +294,8 @@ pub struct Flush {
 pub enum Store {
     /// The log: records in order.
     Log,
-    /// The bulk store: fragments of payloads.
-    Bulk,
+    /// The fragment store: fragments of payloads.
+    Fragments,
 }
 
 /// A read of the log for a peer that catches up, or of a fragment.
@@ -467,10 +467,10 @@ pub struct Counters {
     pub syncs: u64,
     /// Bytes handed out to be written to the log.
     pub log_bytes: u64,
-    /// Bytes handed out to be written to the bulk store.
-    pub bulk_bytes: u64,
+    /// Bytes handed out to be written to the fragment store.
+    pub fragment_bytes: u64,
     /// Bytes of fragments among them that were moved out of segments that held little else.
-    pub bulk_moved_bytes: u64,
+    pub fragment_moved_bytes: u64,
     /// Frames handed out, a broadcast counted once.
     pub frames: u64,
     /// Slots learned from peers' logs.

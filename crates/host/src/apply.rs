@@ -3,7 +3,7 @@
 mod speculation;
 
 use crate::api::{HostConfig, Limits};
-use crate::epochs::{Effect, Order, State};
+use crate::epochs::{Effect, GroupState, Order};
 use crate::flaw::Flaw;
 use crate::sessions::{Sessions, Verdict};
 use crate::version::FIRST_LEVEL;
@@ -38,14 +38,14 @@ pub(crate) struct AppliedState {
     digest: u64,
     bytes_total: u64,
     checkpoints: VecDeque<(Slot, u64)>,
-    epochs: State,
+    epochs: GroupState,
 }
 
 impl AppliedState {
     /// As it was written when there was one epoch.
     pub(crate) fn decode_without_epochs(
         input: &mut Decoder,
-        epochs: State,
+        epochs: GroupState,
     ) -> Result<Self, WireError> {
         let mut state = AppliedState {
             epochs,
@@ -76,14 +76,14 @@ impl Wire for AppliedState {
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
-        let epochs = State::decode(input)?;
+        let epochs = GroupState::decode(input)?;
         AppliedState::decode_without_epochs(input, epochs)
     }
 }
 
 /// What a group that begins with this epoch knows of itself.
-pub(crate) fn first_state(genesis: &Epoch) -> State {
-    State::new(genesis.clone(), FIRST_LEVEL)
+pub(crate) fn first_state(genesis: &Epoch) -> GroupState {
+    GroupState::new(genesis.clone(), FIRST_LEVEL)
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ impl AppliedState {
     /// One with something in every field.
     pub(crate) fn sample() -> Self {
         AppliedState {
-            epochs: State::new(crate::fuzz::epoch(), FIRST_LEVEL),
+            epochs: GroupState::new(crate::fuzz::epoch(), FIRST_LEVEL),
             stamp_ns: 1,
             digest: 2,
             bytes_total: 3,
@@ -105,7 +105,7 @@ impl AppliedState {
 pub(crate) struct Applier<A> {
     app: A,
     sessions: Sessions,
-    epochs: State,
+    epochs: GroupState,
     /// What the alarms in `epochs` leave to be carried out.
     admission: Admission,
     catalogue: &'static dyn Catalogue,
@@ -187,7 +187,7 @@ impl<A: Application> Applier<A> {
     }
 
     /// What the group knows of itself.
-    pub(crate) fn epochs(&self) -> &State {
+    pub(crate) fn epochs(&self) -> &GroupState {
         &self.epochs
     }
 

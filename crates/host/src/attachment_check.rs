@@ -1,4 +1,4 @@
-//! Records of the machine whose fragments lie in the bulk store: which of them count.
+//! Records of the machine whose fragments lie in the fragment store: which of them count.
 
 use crate::fragments::FragmentStore;
 use crate::log::decode_mark;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// never came rebuild that. What was never said must not come back at a later start, when fragments may be here.
 pub(crate) type LeftOut = (EntryId, u8);
 
-/// Where the records lie whose fragments are in the bulk store, and how far each boot knew the log to
+/// Where the records lie whose fragments are in the fragment store, and how far each boot knew the log to
 /// be durable. A mark of a later boot says nothing of whether a flush had ended.
 #[derive(Default)]
 pub(crate) struct AttachmentCheck {
@@ -32,7 +32,7 @@ impl AttachmentCheck {
         *marked = decode_mark(body).unwrap_or_default().max(*marked);
     }
 
-    /// Whether any record has a fragment in the bulk store.
+    /// Whether any record has a fragment in the fragment store.
     pub(crate) fn refers_to_any(&self) -> bool {
         !self.places.is_empty()
     }
@@ -50,14 +50,18 @@ impl AttachmentCheck {
     }
 
     /// Those whose fragments never came to lie on the disk. The others are told of damage to theirs.
-    pub(crate) fn judge<R: Record>(&self, records: &mut [R], bulk: &FragmentStore) -> Vec<LeftOut> {
+    pub(crate) fn judge<R: Record>(
+        &self,
+        records: &mut [R],
+        fragments: &FragmentStore,
+    ) -> Vec<LeftOut> {
         let mut left_out = Vec::new();
         for record in records {
             let Some(Attachment { entry, code }) = record.attachment() else {
                 continue;
             };
             let (id, parts) = (entry.id, entry.payloads().count() as u32);
-            if bulk.held(id, parts, code) {
+            if fragments.held(id, parts, code) {
                 continue;
             }
             match self.was_durable(id, code) {

@@ -6,7 +6,7 @@ mod recall;
 use crate::api::{Frame, Limits};
 use crate::apply::Applier;
 use crate::decided::Located;
-use crate::epochs::{Note, State};
+use crate::epochs::{GroupState, Note};
 use crate::frame::{self, Body, Header};
 use crate::pending::Pending;
 use crate::rollback::Rollback;
@@ -75,7 +75,7 @@ impl<M: Machine, A: Application> Context<M, A> {
     }
 
     /// What the group knows of itself.
-    pub(crate) fn epochs(&self) -> &State {
+    pub(crate) fn epochs(&self) -> &GroupState {
         self.applier.epochs()
     }
 

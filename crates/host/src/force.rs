@@ -10,7 +10,7 @@
 use crate::api::{Flush, HostConfig};
 use crate::apply::Applier;
 use crate::attachment_check::encode_boot;
-use crate::epochs::State;
+use crate::epochs::GroupState;
 use crate::fragments::{Fragment, FragmentStore};
 use crate::log::{Identity, Kind, LogSource, LogWriter, scan};
 use crate::open_error::OpenError;
@@ -46,10 +46,10 @@ impl<A: Application> Survivor<A> {
             replica: config.seat.me,
             incarnation: config.incarnation,
         };
-        let segment_bytes = config.limits.bulk_segment_bytes;
-        let (bulk, _) = FragmentStore::open(source, identity, segment_bytes)?;
+        let segment_bytes = config.limits.fragment_segment_bytes;
+        let (store, _) = FragmentStore::open(source, identity, segment_bytes)?;
         let mut fragments: BTreeMap<PayloadId, Vec<Fragment>> = BTreeMap::new();
-        for fragment in bulk.fragments() {
+        for fragment in store.fragments() {
             let of_payload = fragments.entry(fragment.payload).or_default();
             of_payload.push(*fragment);
         }
@@ -93,7 +93,7 @@ impl<A: Application> Survivor<A> {
 
     /// What it knows of the group.
     #[must_use]
-    pub fn epochs(&self) -> &State {
+    pub fn epochs(&self) -> &GroupState {
         self.applier.epochs()
     }
 
@@ -186,7 +186,7 @@ pub fn rebuild(payload: &Payload, fragments: &[(Fragment, Bytes)]) -> Option<Byt
 #[derive(Debug)]
 pub struct NewDisk {
     log: LogWriter,
-    bulk: FragmentStore,
+    fragments: FragmentStore,
 }
 
 impl NewDisk {
@@ -201,27 +201,27 @@ impl NewDisk {
         };
         let mut log = LogWriter::create(identity, seat.group.0, epoch, limits.segment_bytes);
         log.append(Kind::Boot, encode_boot(seat.boot, &[]), true);
-        let bulk = FragmentStore::create(identity, limits.bulk_segment_bytes);
-        NewDisk { log, bulk }
+        let fragments = FragmentStore::create(identity, limits.fragment_segment_bytes);
+        NewDisk { log, fragments }
     }
 
     /// Adds a payload, whole.
     pub fn add(&mut self, id: PayloadId, bytes: Bytes) {
         let length = u32::try_from(bytes.len()).expect("payloads are bounded far below 4 GiB");
         let share = Share::whole(vec![bytes]);
-        self.bulk
+        self.fragments
             .append(id.entry, 1, (&share, &[]), id.part, &[length]);
         self.log.want_sync();
     }
 
     /// What is to be written and synced, if there is anything; [`NewDisk::flushed`] follows.
     pub fn take_flush(&mut self) -> Option<Flush> {
-        self.bulk.take_flush(&mut self.log)
+        self.fragments.take_flush(&mut self.log)
     }
 
     /// That is done.
     pub fn flushed(&mut self, flush: &Flush) {
-        self.bulk.flushed();
+        self.fragments.flushed();
         self.log.flushed(flush.through);
     }
 }

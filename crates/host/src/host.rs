@@ -268,7 +268,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn read_done(&mut self, now: Now, token: u64, bytes: Result<Bytes, String>) {
         if FragmentStore::owns(token) {
             let mut payloads = self.payloads.with(&mut self.context);
-            return payloads.bulk_read_done(token, bytes);
+            return payloads.fragment_read_done(token, bytes);
         }
         let entry_at = |at, bytes: &Bytes| self.context.applier.entry_at(at, bytes);
         let Some(done) = self.transfer.catch_up.read_done(token, bytes, entry_at) else {

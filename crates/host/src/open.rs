@@ -88,8 +88,8 @@ fn open_first<M: Machine, A: Application>(
     append_boot(&mut log, &mut replay.noted, seat.boot, &[]);
     let opened = nothing_found(replay.applier.next());
     let past = past_without_log(&replay, begin);
-    let bulk = FragmentStore::create(identity, config.limits.bulk_segment_bytes);
-    (start(replay, past, Some((log, bulk))), opened)
+    let fragments = FragmentStore::create(identity, config.limits.fragment_segment_bytes);
+    (start(replay, past, Some((log, fragments))), opened)
 }
 
 fn resume<M: Machine, A: Application>(
@@ -97,12 +97,13 @@ fn resume<M: Machine, A: Application>(
     source: &mut dyn LogSource,
     identity: Identity,
 ) -> Result<(Parts<M, A>, Opened), OpenError> {
-    let bulk_segment_bytes = replay.config.limits.bulk_segment_bytes;
-    let (bulk, bulk_opened) = FragmentStore::open(source, identity, bulk_segment_bytes)?;
+    let fragment_segment_bytes = replay.config.limits.fragment_segment_bytes;
+    let (fragments, fragments_opened) =
+        FragmentStore::open(source, identity, fragment_segment_bytes)?;
     let (snapshot, bad_snapshots) = begin_with_snapshot(&mut replay, source)?;
     let scanned = scan(source, &identity, |piece| replay.visit(piece))?;
-    if source.lacks_bulk() {
-        replay.without_bulk();
+    if source.lacks_fragment_store() {
+        replay.without_fragments();
     }
     for (slot, _) in &bad_snapshots {
         replay.reached(*slot);
@@ -150,9 +151,9 @@ fn resume<M: Machine, A: Application>(
         missing: replay.missing(),
         until: replay.until,
         lost_promises: replay.lacks_promises(),
-        bulk: bulk_opened,
+        fragment_store: fragments_opened,
     };
-    Ok((go_on(replay, identity, &log, bulk), opened))
+    Ok((go_on(replay, identity, &log, fragments), opened))
 }
 
 /// Where writing goes on.
@@ -211,7 +212,7 @@ fn go_on<M: Machine, A: Application>(
     mut replay: Replay<'_, M, A>,
     identity: Identity,
     after: &LogAfter<'_>,
-    bulk: FragmentStore,
+    fragments: FragmentStore,
 ) -> Parts<M, A> {
     let config = replay.config;
     let seat = &config.seat;
@@ -238,7 +239,7 @@ fn go_on<M: Machine, A: Application>(
             base: replay.base.clone(),
         }
     } else {
-        let left_out = replay.leave_out_unsaid(&bulk);
+        let left_out = replay.leave_out_unsaid(&fragments);
         append_boot(&mut log, &mut replay.noted, seat.boot, &left_out);
         Past::Intact {
             next: replay.until,
@@ -246,7 +247,7 @@ fn go_on<M: Machine, A: Application>(
             records: std::mem::take(&mut replay.records),
         }
     };
-    let mut parts = start(replay, past, Some((log, bulk)));
+    let mut parts = start(replay, past, Some((log, fragments)));
     parts.ragged = gaps.iter().flat_map(Gap::ragged).collect();
     parts
 }
@@ -273,7 +274,7 @@ fn nothing_found(next: Slot) -> Opened {
         missing: Vec::new(),
         until: next,
         lost_promises: false,
-        bulk: FragmentsOpened::default(),
+        fragment_store: FragmentsOpened::default(),
     }
 }
 

@@ -32,5 +32,5 @@ pub struct Opened {
     /// Promises may be among what was lost: the replica does not vote before it has recovered.
     pub lost_promises: bool,
     /// Fragments of payloads.
-    pub bulk: FragmentsOpened,
+    pub fragment_store: FragmentsOpened,
 }

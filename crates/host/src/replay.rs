@@ -9,7 +9,7 @@ use crate::decided::{DecidedLog, Located};
 use crate::epochs;
 use crate::flaw::Flaw;
 use crate::fragments::FragmentStore;
-use crate::log::{Found, Gap, Kind, Piece, RECORD_HEADER_BYTES};
+use crate::log::{FoundRecord, Gap, Kind, Piece, RECORD_HEADER_BYTES};
 use crate::open_error::OpenError;
 use crate::position::Position;
 use crate::records::{Decided, Learned};
@@ -153,9 +153,9 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         self.losses.concern_all |= !self.losses.began_anew;
     }
 
-    /// The bulk store is gone. What was written last there cannot be told from what never came to be written, so a
+    /// The fragment store is gone. What was written last there cannot be told from what never came to be written, so a
     /// record that refers to it may have been said.
-    pub(crate) fn without_bulk(&mut self) {
+    pub(crate) fn without_fragments(&mut self) {
         self.losses.concern_all |= self.attachment_check.refers_to_any();
     }
 
@@ -193,7 +193,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         missing
     }
 
-    fn visit_record(&mut self, found: Found) -> Result<(), OpenError> {
+    fn visit_record(&mut self, found: FoundRecord) -> Result<(), OpenError> {
         let at = found.at;
         let unreadable = |what: String| OpenError::Unreadable { at, what };
         let seat = &self.config.seat;
@@ -219,7 +219,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
         }
     }
 
-    fn take(&mut self, found: Found) -> Result<(), String> {
+    fn take(&mut self, found: FoundRecord) -> Result<(), String> {
         let len = RECORD_HEADER_BYTES + found.body.len() as u32;
         let located = Located { at: found.at, len };
         let wire = |e: WireError| format!("a valid record does not decode: {e}");
@@ -334,8 +334,8 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
     /// Makes the records what they are with the fragments that are here. Damage may have taken some: the record
     /// stands without. Where the flush that brought both never came to its end, nobody was told of the record,
     /// nor of what rests on it, and it is as if they had not been: says which these are.
-    pub(crate) fn leave_out_unsaid(&mut self, bulk: &FragmentStore) -> Vec<LeftOut> {
-        let left_out = self.attachment_check.judge(&mut self.records, bulk);
+    pub(crate) fn leave_out_unsaid(&mut self, fragments: &FragmentStore) -> Vec<LeftOut> {
+        let left_out = self.attachment_check.judge(&mut self.records, fragments);
         self.leave_out(&left_out);
         left_out
     }

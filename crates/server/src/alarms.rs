@@ -16,7 +16,7 @@ const PREPARING_RECHECK_NS: u64 = 20_000_000;
 impl<A: Application> Core<A> {
     /// The next segment is prepared once one is begun: whether there was space for it is looked at later.
     pub(crate) fn watch_space(&mut self, now: Now, flush: &Flush) {
-        let mut writes = flush.writes.iter().chain(&flush.bulk);
+        let mut writes = flush.writes.iter().chain(&flush.fragments);
         if self.state.alarms_at.is_none() && writes.any(|write| write.offset == 0) {
             self.state.alarms_at = Some(now.mono_ns + PREPARING_RECHECK_NS);
         }

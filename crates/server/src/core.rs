@@ -157,7 +157,7 @@ impl<A: Application> Core<A> {
     pub(crate) fn expect_payloads(&mut self) -> Result<(), ServerError> {
         let min = self.host.look().payload_min();
         if let (Some(_), Some(disk)) = (min, &mut self.disk) {
-            disk.expect_fragments(self.host.look().limits().bulk_segment_bytes)?;
+            disk.expect_fragments(self.host.look().limits().fragment_segment_bytes)?;
         }
         self.payload_threshold.set(min);
         Ok(())
@@ -649,7 +649,7 @@ impl<A: Application> Core<A> {
             alarms: self.alarms(),
             raised: self.raised(),
             difference: self.difference(),
-            fragment_bytes: self.host.look().bulk_live_bytes(),
+            fragment_bytes: self.host.look().fragment_live_bytes(),
             fragment_file_bytes: self.disk.as_ref().map_or(0, Disk::fragment_bytes),
             free_bytes: self.disk.as_ref().and_then(Disk::free_bytes),
         }

@@ -181,7 +181,7 @@ impl<A: Application> SurvivorFiles<A> {
     fn fragments(&mut self, id: PayloadId) -> Vec<(Fragment, Bytes)> {
         let here = self.survivor.fragments(id).iter();
         let read = |fragment: &Fragment| {
-            let bytes = self.source.read_bulk(fragment.at, fragment.len);
+            let bytes = self.source.read_fragments(fragment.at, fragment.len);
             Some((*fragment, bytes.ok()?))
         };
         here.filter_map(read).collect()

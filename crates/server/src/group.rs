@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_core::{Application, Member, Now, ReplicaId, Wire};
 use quorate_host::epochs::precheck::{NotReady, Refused};
 use quorate_host::epochs::{
-    Alarm, AlarmChange, Edit, Effect, Expect, Order, Reconfigure, Scope, State,
+    Alarm, AlarmChange, Edit, Effect, Expect, GroupState, Order, Reconfigure, Scope,
 };
 use quorate_host::{ALARM_LEVEL, Directive, FIRST_LEVEL, Request as HostRequest};
 use quorate_protocols::{names, unknown_protocol};
@@ -153,7 +153,7 @@ impl Group {
     /// Members and learners, ascending.
     pub(crate) fn members(
         &self,
-        state: &State,
+        state: &GroupState,
         said: &BTreeMap<ReplicaId, PeerInfo>,
     ) -> Vec<MemberInfo> {
         let newest = state.chain.newest();
@@ -198,7 +198,7 @@ impl Group {
     /// it removed, which have to hear of that: they are where they were `connected` to.
     fn addresses(
         &self,
-        state: &State,
+        state: &GroupState,
         ids: &[ReplicaId],
         connected: &[(ReplicaId, String)],
     ) -> Vec<(ReplicaId, String)> {

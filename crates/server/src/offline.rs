@@ -46,7 +46,7 @@ impl LogSource for OfflineFiles {
         self.snapshots.read(slot, offset, len)
     }
 
-    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+    fn fragment_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         let fragments = &self.folders.fragments;
         if !fragments.is_dir() {
             return Ok(Vec::new());
@@ -61,7 +61,7 @@ impl LogSource for OfflineFiles {
             .collect()
     }
 
-    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+    fn read_fragments(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
         let file = File::open(crate::disk::segment_path(
             &self.folders.fragments,
             at.segment,

@@ -99,7 +99,7 @@ impl Disk {
             .collect()
     }
 
-    /// The parts of the bulk store that were written.
+    /// The parts of the fragment store that were written.
     pub(crate) fn bulk_extents(&self) -> Vec<Extent> {
         let ends = self.bulk.ends().filter(|(_, end)| *end > 0);
         ends.map(|(segment, end)| (segment, 0, end)).collect()

@@ -1,4 +1,4 @@
-//! A disk that forgets: log and bulk store in segments, and snapshots.
+//! A disk that forgets: log and fragment store in segments, and snapshots.
 
 use crate::segments::Segments;
 use crate::snapshots::SnapshotFiles;
@@ -27,13 +27,13 @@ impl Disk {
 
     /// Performs the writes of a flush, without the sync.
     pub(crate) fn write(&mut self, flush: &Flush) {
-        self.bulk.write(&flush.bulk);
+        self.bulk.write(&flush.fragments);
         self.log.write(&flush.writes);
     }
 
     /// Performs the sync of a flush: every segment it touched is on stable storage, entirely.
     pub(crate) fn sync(&mut self, flush: &Flush) {
-        self.bulk.sync(&flush.bulk);
+        self.bulk.sync(&flush.fragments);
         self.log.sync(&flush.writes);
     }
 
@@ -66,7 +66,7 @@ impl Disk {
     pub(crate) fn read_at(&self, read: &LogRead) -> Result<Bytes, String> {
         match read.store {
             Store::Log => self.log.read_at(read.at, read.len),
-            Store::Bulk => self.bulk.read_at(read.at, read.len),
+            Store::Fragments => self.bulk.read_at(read.at, read.len),
         }
     }
 
@@ -101,12 +101,12 @@ impl LogSource for &Disk {
         part.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+    fn fragment_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         let sizes = self.bulk.sizes();
         Ok(sizes.map(|(number, size)| (number, size as u32)).collect())
     }
 
-    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+    fn read_fragments(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
         let part = (self.bulk).part(at.segment, at.offset as usize, len as usize);
         part.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -131,7 +131,7 @@ mod tests {
         };
         Flush {
             writes: vec![write],
-            bulk: Vec::new(),
+            fragments: Vec::new(),
             sync: true,
             through,
         }

@@ -22,7 +22,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             .event(now_ns, "flush", &[index as u64, u64::from(sync)], || {
                 format!("r{} through {:?}, sync {sync}", index + 1, flush.through)
             });
-        let taken = self.rig_writes_ns(index, (&flush.writes, &flush.bulk), sync);
+        let taken = self.rig_writes_ns(index, (&flush.writes, &flush.fragments), sync);
         let taken = taken.or_else(|| self.core_flushes_ns(index));
         let disk = &self.plan.disk;
         let delay = match (sync, taken) {
@@ -34,7 +34,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.totals.hit("slow sync");
         }
         let node = &mut self.nodes[index];
-        let mut writes = flush.writes.iter().chain(&flush.bulk);
+        let mut writes = flush.writes.iter().chain(&flush.fragments);
         let begins_segment = writes.any(|write| write.offset == 0);
         let waits_ns = node.full_until_ns.saturating_sub(now_ns);
         let waits_ns = if begins_segment { waits_ns } else { 0 };

@@ -1,4 +1,4 @@
-//! Damage to bulk stores: fragments of payloads are no longer there, or are something else.
+//! Damage to fragment stores: fragments of payloads are no longer there, or are something else.
 
 use crate::corruption::corrupt;
 use crate::disk::Disk;
@@ -17,7 +17,7 @@ const TRIES: usize = 6;
 type Name = (PayloadId, u8, u8);
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
-    /// A replica is about to start: maybe its bulk store is not what it was. Bytes of fragments are
+    /// A replica is about to start: maybe its fragment store is not what it was. Bytes of fragments are
     /// looked at when they are read, so that nothing has to be noticed yet.
     pub(crate) fn maybe_corrupt_fragments(&mut self, index: usize) -> Result<(), Violation> {
         let (rot, extents) = (self.plan.disk.rot, self.nodes[index].disk.bulk_extents());

@@ -21,8 +21,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let delay = written.unwrap_or_else(drawn);
             let node = &mut self.nodes[index];
             node.disk.bulk.write(std::slice::from_ref(&step));
-            node.bulk_step = Some(step);
-            let stored = Event::BulkStored { node: index, life };
+            node.fragment_step = Some(step);
+            let stored = Event::FragmentsStored { node: index, life };
             self.queue.after(delay, stored);
         }
         for one in coding {
@@ -38,7 +38,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// The disk has performed a step.
-    pub(crate) fn bulk_stored(&mut self, node: usize, life: u32) {
+    pub(crate) fn fragments_stored(&mut self, node: usize, life: u32) {
         if self.nodes[node].life != life {
             return;
         }
@@ -48,7 +48,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return self.crash(node);
         }
         let target = &mut self.nodes[node];
-        let step = target.bulk_step.take().expect("a step was under way");
+        let step = target.fragment_step.take().expect("a step was under way");
         target.disk.bulk.sync(&[step]);
         self.arrive(node, Inbound::Completed(Completed::FragmentStep));
     }

@@ -58,7 +58,7 @@ pub(crate) struct Node<M: Machine, A: Application> {
     /// The flush its disk is performing.
     pub(crate) in_flight: Option<Flush>,
     /// The step in writing long fragments its disk is performing.
-    pub(crate) bulk_step: Option<Write>,
+    pub(crate) fragment_step: Option<Write>,
     /// Payloads of which fragments are being made, in order.
     pub(crate) coding: VecDeque<Coding>,
     /// What is still to be done to snapshot files, in order; the first is being done.
@@ -132,7 +132,7 @@ impl<M: Machine, A: Application> Node<M, A> {
             wake_at_ns: None,
             busy_until_ns: 0,
             in_flight: None,
-            bulk_step: None,
+            fragment_step: None,
             coding: VecDeque::new(),
             snapshot_writes: VecDeque::new(),
             crash_at_flush: false,
@@ -163,7 +163,7 @@ impl<M: Machine, A: Application> Node<M, A> {
         self.wake_at_ns = None;
         self.busy_until_ns = 0;
         self.in_flight = None;
-        self.bulk_step = None;
+        self.fragment_step = None;
         self.coding.clear();
         self.crash_at_flush = false;
         self.countdowns = Countdowns::default();

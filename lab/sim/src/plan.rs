@@ -343,7 +343,7 @@ fn limits(rng: &mut Rng, durability: Durability) -> Limits {
         command_bytes_max: 64 << 10,
         requests_max: 1 << 10,
         segment_bytes,
-        bulk_segment_bytes: segment_bytes,
+        fragment_segment_bytes: segment_bytes,
         catch_up_bytes_max: [200, 4 << 10, 1 << 20][rng.usize(..3)],
         checkpoint_slots: rng.u64(8..64),
         check_steps: true,

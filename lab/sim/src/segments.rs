@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// What a crash keeps or loses as one piece.
 const SECTOR_BYTES: [usize; 4] = [16, 64, 256, 512];
 
-/// The segments of a log, or of a bulk store.
+/// The segments of a log, or of a fragment store.
 #[derive(Clone, Default)]
 pub(crate) struct Segments {
     files: BTreeMap<u64, Segment>,
@@ -85,7 +85,7 @@ impl Segments {
         }
     }
 
-    /// Segments of a bulk store go in any order.
+    /// Segments of a fragment store go in any order.
     pub(crate) fn undo_some(&mut self, released: Released, rng: &mut Rng) {
         for (number, segment) in released.0 {
             if segment.created && rng.bool() {

@@ -71,7 +71,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         });
         let (host, opened) = opened
             .map_err(|error| Violation::new("open", format!("replica {}: {error}", index + 1)))?;
-        let damage = opened.damage.len() + opened.bulk.damage.len();
+        let damage = opened.damage.len() + opened.fragment_store.damage.len();
         let is_whole = damage == 0 && opened.missing.is_empty();
         if (opened.lost_promises || !is_whole) && !node.damaged {
             let what = format!(

@@ -84,7 +84,7 @@ pub(crate) enum Event<Q, R> {
         life: u32,
     },
     /// A step in writing long fragments is on stable storage.
-    BulkStored {
+    FragmentsStored {
         node: usize,
         life: u32,
     },
@@ -369,7 +369,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             }
             Event::Turn { .. } | Event::Wake { .. } => {}
             Event::Flushed { node, life } => self.flush_done(node, life),
-            Event::BulkStored { node, life } => self.bulk_stored(node, life),
+            Event::FragmentsStored { node, life } => self.fragments_stored(node, life),
             Event::Coded { node, life } => self.coded(node, life),
             Event::ReadDone { node, life, read } => self.read_done(node, life, &read),
             Event::SnapshotWrite { node, life } => self.snapshot_write_done(node, life),

@@ -92,7 +92,7 @@ fn a_seed_repeats_itself_traced_or_not() {
     assert_eq!(simulator.traced(2).0, first);
 }
 
-/// Once: a dead payload was gathered for ever, with whole values in the bulk store too; and the simulator
+/// Once: a dead payload was gathered for ever, with whole values in the fragment store too; and the simulator
 /// wiped the last disk with a copy, while that which had been rebuilt elsewhere was not durable (10430).
 #[test]
 fn values_apart_pass_with_multi_paxos() {

@@ -1,7 +1,7 @@
 //! How a group gets from one epoch to the next: the rules, as values in and values out.
 //!
 //! An epoch ends where a valid [`Reconfigure`] is applied, and the next one begins with the slot
-//! behind it. This module decides; the host performs: it applies orders through [`State::apply`],
+//! behind it. This module decides; the host performs: it applies orders through [`GroupState::apply`],
 //! keeps what is decided in a [`Window`], and feeds a [`Succession`], whose outputs say when the
 //! machine of an epoch is started and stopped, what members tell each other, and when a replica
 //! that left may delete its data.
@@ -37,6 +37,6 @@ pub use change::{Configuration, Expect, Face, Order, Reconfigure};
 pub use edit::{Edit, EditError};
 pub use note::{Known, Note, Record};
 pub use rule::{Invalid, judge};
-pub use state::{Effect, State};
+pub use state::{Effect, GroupState};
 pub use succession::{Input, Output, Standing, Succession};
 pub use window::Window;

@@ -14,7 +14,7 @@
 //! [`Order::Settled`]: super::Order::Settled
 
 use super::rule::Invalid;
-use super::state::State;
+use super::state::GroupState;
 use quorate_core::{Catalogue, Epoch, Numbers};
 
 /// Holders in the new epoch that a payload needs: `X + F'`.
@@ -46,7 +46,11 @@ pub fn members_to_settle(numbers: &Numbers) -> usize {
 ///
 /// That also covers what the newest epoch wrote itself: a value is chosen by at least `X + F`.
 #[must_use]
-pub fn nothing_to_move(state: &State, next: &Epoch, catalogue: &(impl Catalogue + ?Sized)) -> bool {
+pub fn nothing_to_move(
+    state: &GroupState,
+    next: &Epoch,
+    catalogue: &(impl Catalogue + ?Sized),
+) -> bool {
     let newest = state.chain.newest();
     let numbers = [newest, next].map(|epoch| catalogue.numbers(state.level, epoch));
     let [Ok(old), Ok(new)] = numbers else {
@@ -65,7 +69,7 @@ pub fn stays_safe(old: &Numbers, leavers: usize, new: &Numbers) -> bool {
 /// replace lives that were lost, and of the members that payloads were to be safe on no more than may
 /// fail.
 pub(super) fn check_unsettled(
-    state: &State,
+    state: &GroupState,
     next: &Epoch,
     catalogue: &(impl Catalogue + ?Sized),
 ) -> Result<(), Invalid> {

@@ -7,7 +7,7 @@
 
 use super::change::Reconfigure;
 use super::rule::{Invalid, judge};
-use super::state::State;
+use super::state::GroupState;
 use quorate_core::{Catalogue, Epoch, Member, ReplicaId, SECONDS, Slot, Unfit};
 use std::fmt;
 
@@ -46,7 +46,7 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The applied state.
-    pub state: &'a State,
+    pub state: &'a GroupState,
     /// The first slot not applied.
     pub applied: Slot,
     /// Whether the newest epoch is known to be open.
@@ -164,7 +164,7 @@ fn judged(
 }
 
 fn quorum(
-    state: &State,
+    state: &GroupState,
     epoch: &Epoch,
     catalogue: &(impl Catalogue + ?Sized),
 ) -> Result<usize, Refused> {

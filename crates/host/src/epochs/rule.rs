@@ -3,7 +3,7 @@
 
 use super::change::{Expect, Reconfigure};
 use super::payload_safety;
-use super::state::State;
+use super::state::GroupState;
 use quorate_core::{
     Catalogue, Decoder, Encoder, Epoch, Member, ReplicaId, Slot, Unfit, Wire, WireError,
 };
@@ -105,7 +105,7 @@ impl std::error::Error for Invalid {}
 /// # Errors
 /// Why it does nothing.
 pub fn judge(
-    state: &State,
+    state: &GroupState,
     slot: Slot,
     change: &Reconfigure,
     catalogue: &(impl Catalogue + ?Sized),
@@ -127,7 +127,7 @@ pub fn judge(
     Ok(next)
 }
 
-fn check_members(state: &State, members: &[Member]) -> Result<(), Invalid> {
+fn check_members(state: &GroupState, members: &[Member]) -> Result<(), Invalid> {
     if members.is_empty() {
         return Err(Invalid::NoMembers);
     }

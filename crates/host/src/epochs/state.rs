@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// What a group knows of itself. It is in every snapshot, and changes with applied orders alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct State {
+pub struct GroupState {
     /// The epochs; the newest orders commands.
     pub chain: Chain,
     /// Where replicas are reached, members or not.
@@ -57,12 +57,12 @@ pub enum Effect {
     Nothing,
 }
 
-impl State {
+impl GroupState {
     /// That of a group which begins with this epoch.
     #[must_use]
-    pub fn new(first: Epoch, level: u32) -> State {
+    pub fn new(first: Epoch, level: u32) -> GroupState {
         let places = (0..).zip(&first.members);
-        State {
+        GroupState {
             places: places.map(|(place, member)| (member.id, place)).collect(),
             chain: Chain::new(first),
             addresses: BTreeMap::new(),
@@ -215,7 +215,7 @@ fn places_behind(before: &BTreeMap<ReplicaId, u8>, next: &Epoch) -> BTreeMap<Rep
     places
 }
 
-impl Wire for State {
+impl Wire for GroupState {
     fn encode(&self, out: &mut Encoder) {
         self.chain.encode(out);
         note::encode_addresses(&self.addresses, out);
@@ -271,7 +271,7 @@ impl Wire for State {
             true => Alarms::decode(input)?,
             false => Alarms::default(),
         };
-        Ok(State {
+        Ok(GroupState {
             alarms,
             faces,
             places,

@@ -1,4 +1,4 @@
-//! Heads, footers and segments of the bulk store from hostile bytes.
+//! Heads, footers and segments of the fragment store from hostile bytes.
 
 use super::FragmentStore;
 use super::format::{
@@ -169,11 +169,11 @@ impl LogSource for One {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+    fn fragment_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         Ok(vec![(SEGMENT, self.0.len() as u32)])
     }
 
-    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+    fn read_fragments(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
         let from = at.offset as usize;
         Ok(self.0.slice(from..from + len as usize))
     }

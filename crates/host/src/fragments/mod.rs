@@ -1,4 +1,4 @@
-//! The bulk store: fragments of payloads, each written once, without any I/O.
+//! The fragment store: fragments of payloads, each written once, without any I/O.
 //!
 //! Payloads do not lie in the log. Their fragments (or the whole of them) are appended to segments of
 //! their own, beside the log's and written in the same flush, and an index in memory says where each

@@ -98,7 +98,7 @@ impl Reads {
         self.asked.insert(token, Asked { at, len, ..asked });
         LogRead {
             token,
-            store: Store::Bulk,
+            store: Store::Fragments,
             at,
             len,
         }

@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 
 /// What the segments hold.
-pub(super) struct Found {
+pub(super) struct FoundSegments {
     pub(super) heap: Heap,
     /// Segments without a footer.
     pub(super) unlisted: BTreeMap<u64, Unlisted>,
@@ -31,11 +31,14 @@ struct File {
 }
 
 /// Reads all segments, in the order of their numbers: of what was moved, the later copy counts.
-pub(super) fn scan(source: &mut dyn LogSource, identity: &Identity) -> Result<Found, OpenError> {
-    let segments = source.bulk_segments();
+pub(super) fn scan(
+    source: &mut dyn LogSource,
+    identity: &Identity,
+) -> Result<FoundSegments, OpenError> {
+    let segments = source.fragment_segments();
     let mut segments = segments.map_err(|error| OpenError::Io(error.to_string()))?;
     segments.sort_unstable();
-    let mut found = Found {
+    let mut found = FoundSegments {
         heap: Heap::default(),
         unlisted: BTreeMap::new(),
         last: (0, 0),
@@ -47,7 +50,7 @@ pub(super) fn scan(source: &mut dyn LogSource, identity: &Identity) -> Result<Fo
     Ok(found)
 }
 
-impl Found {
+impl FoundSegments {
     fn read(
         &mut self,
         source: &mut dyn LogSource,
@@ -104,7 +107,7 @@ impl Found {
 
 fn read(source: &mut dyn LogSource, file: File, offset: u32, len: u32) -> Result<Bytes, OpenError> {
     let segment = file.number;
-    let bytes = source.read_bulk(Position { segment, offset }, len);
+    let bytes = source.read_fragments(Position { segment, offset }, len);
     let bytes = bytes.map_err(|error| OpenError::Io(format!("bulk segment {segment}: {error}")))?;
     if bytes.len() != len as usize {
         return Err(OpenError::Io(format!("bulk segment {segment} ended early")));

@@ -3,7 +3,7 @@
 use super::format::Origin;
 use super::heap::{Heap, Key};
 use super::reads::{Asked, Failed, Purpose, Reads};
-use super::scan::{Found, scan};
+use super::scan::{FoundSegments, scan};
 use super::writer::{BulkWriter, Piece};
 use super::{Fragment, FragmentsOpened, Lookup, ReadBack};
 use crate::api::{Flush, LogRead, Write};
@@ -53,7 +53,7 @@ impl FragmentStore {
         identity: Identity,
         segment_bytes: u32,
     ) -> Result<(Self, FragmentsOpened), OpenError> {
-        let Found {
+        let FoundSegments {
             heap,
             unlisted,
             last,
@@ -363,7 +363,7 @@ impl FragmentStore {
             has_waiting_head: self.has_waiting_head(),
         });
         flush.map(|flush| Flush {
-            bulk: self.take_writes(flush.sync),
+            fragments: self.take_writes(flush.sync),
             ..flush
         })
     }

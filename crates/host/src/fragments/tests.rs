@@ -1,4 +1,4 @@
-//! The bulk store against disks that forget, tear and rot.
+//! The fragment store against disks that forget, tear and rot.
 
 mod crash;
 mod damage;
@@ -99,14 +99,14 @@ impl LogSource for Disk {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+    fn fragment_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         let files = self.written.iter();
         Ok(files
             .map(|(number, file)| (*number, file.len() as u32))
             .collect())
     }
 
-    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+    fn read_fragments(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
         let file = &self.written[&at.segment];
         Ok(Bytes::copy_from_slice(
             &file[at.offset as usize..][..len as usize],

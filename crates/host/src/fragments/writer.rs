@@ -1,4 +1,4 @@
-//! The writing end of the bulk store: records into segments, and footers behind what is durable.
+//! The writing end of the fragment store: records into segments, and footers behind what is durable.
 
 use super::format::{Head, Origin, Part, TRAILER_BYTES, encode_footer};
 use super::write_behind::{Body, WriteBehind};

@@ -7,7 +7,7 @@ mod queues;
 use super::Host;
 use crate::api::{Counters, Limits};
 use crate::decided::Lookup;
-use crate::epochs::State;
+use crate::epochs::GroupState;
 use crate::fragments::{Fragment, FragmentStore};
 use crate::log::LogWriter;
 use crate::payloads::Recoded;
@@ -115,14 +115,14 @@ impl<'a, M: Machine, A: Application> Look<'a, M, A> {
             duplicates: self.host.context.applier.duplicates_total,
             syncs: log.map_or(0, LogWriter::syncs_total),
             log_bytes: log.map_or(0, LogWriter::bytes_total),
-            bulk_bytes: self
+            fragment_bytes: self
                 .host
                 .context
                 .storage
                 .fragments
                 .as_ref()
                 .map_or(0, FragmentStore::bytes_total),
-            bulk_moved_bytes: (self.host.context.storage.fragments.as_ref())
+            fragment_moved_bytes: (self.host.context.storage.fragments.as_ref())
                 .map_or(0, FragmentStore::moved_bytes_total),
             snapshots,
             installed,
@@ -169,7 +169,7 @@ impl<'a, M: Machine, A: Application> Look<'a, M, A> {
 
     /// What the group knows of itself.
     #[must_use]
-    pub fn epochs(self) -> &'a State {
+    pub fn epochs(self) -> &'a GroupState {
         self.host.context.epochs()
     }
 
@@ -214,7 +214,7 @@ impl<'a, M: Machine, A: Application> Look<'a, M, A> {
 
     /// Bytes of the fragments that are here.
     #[must_use]
-    pub fn bulk_live_bytes(self) -> u64 {
+    pub fn fragment_live_bytes(self) -> u64 {
         let fragments = self.host.context.storage.fragments.as_ref();
         fragments.map_or(0, FragmentStore::live_bytes)
     }

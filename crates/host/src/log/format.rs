@@ -19,7 +19,7 @@ pub(crate) const MARK_BYTES: u32 = RECORD_HEADER_BYTES + 16;
 
 /// What a segment of the log begins with.
 pub(crate) const LOG_MAGIC: [u8; 8] = *b"QUORATEL";
-/// What a segment of the bulk store begins with.
+/// What a segment of the fragment store begins with.
 pub(crate) const BULK_MAGIC: [u8; 8] = *b"QUORATEB";
 const RECORD_MAGIC: u16 = 0x7251;
 const SEGMENT_FIELDS_BYTES: usize = 66;
@@ -93,7 +93,7 @@ pub(crate) struct SegmentHeader {
     pub(crate) identity: Identity,
     /// Its own number.
     pub(crate) segment: u64,
-    /// Where the records of the segment before it end; 0 for the first, and in the bulk store.
+    /// Where the records of the segment before it end; 0 for the first, and in the fragment store.
     pub(crate) previous_end: u32,
     /// Size of the file.
     pub(crate) segment_bytes: u32,

@@ -23,7 +23,7 @@ pub(crate) use format::{
     ALIGN, BULK_MAGIC, Identity, Kind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
     crc32c, decode_mark, decode_record, encode_release, padded,
 };
-pub(crate) use scan::{Found, Gap, Piece, Scanned, refuse, scan};
+pub(crate) use scan::{FoundRecord, Gap, Piece, Scanned, refuse, scan};
 pub(crate) use writer::{Beside, LogWriter, Tail};
 pub(crate) use writes::{Unsynced, Writes, bytes_of};
 
@@ -43,17 +43,17 @@ pub trait LogSource {
     fn snapshots(&mut self) -> io::Result<Vec<(Slot, u64)>>;
     /// A part of a snapshot; shorter only at its end.
     fn read_snapshot(&mut self, slot: Slot, offset: u64, len: usize) -> io::Result<Bytes>;
-    /// The numbers of the bulk store's segments and the lengths of their files in bytes, in any
+    /// The numbers of the fragment store's segments and the lengths of their files in bytes, in any
     /// order. None, where no payloads are stored.
-    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+    fn fragment_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         Ok(Vec::new())
     }
-    /// Whether there is no bulk store, not even one that holds nothing, where a replica that runs has one.
-    fn lacks_bulk(&self) -> bool {
+    /// Whether there is no fragment store, not even one that holds nothing, where a replica that runs has one.
+    fn lacks_fragment_store(&self) -> bool {
         false
     }
-    /// A part of a segment of the bulk store, which lies within its file.
-    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+    /// A part of a segment of the fragment store, which lies within its file.
+    fn read_fragments(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
         let _ = (at, len);
         Err(io::ErrorKind::NotFound.into())
     }

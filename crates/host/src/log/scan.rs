@@ -15,7 +15,7 @@ use std::ops::{Range, RangeInclusive};
 
 /// One valid record.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundRecord {
     pub(crate) at: Position,
     pub(crate) kind: Kind,
     pub(crate) group: u32,
@@ -46,7 +46,7 @@ impl Gap {
 /// What reading meets next.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
-    Record(Found),
+    Record(FoundRecord),
     Gap(Gap),
     /// What was read since the last gap may be the remains of a tail that was cut: the boot that
     /// wrote what follows is not the one before, and its beginning is missing.
@@ -286,7 +286,7 @@ impl<V: FnMut(Piece) -> Result<(), OpenError>> Reader<'_, V> {
             self.note(segment, at, &record, &body)?;
             let (kind, group, epoch) = (record.kind, record.group, record.epoch);
             let boot = record.boot;
-            (self.visit)(Piece::Record(Found {
+            (self.visit)(Piece::Record(FoundRecord {
                 at,
                 kind,
                 group,

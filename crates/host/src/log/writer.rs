@@ -240,7 +240,7 @@ impl LogWriter {
         self.bytes_total += bytes_of(&writes);
         Some(Flush {
             writes,
-            bulk: Vec::new(),
+            fragments: Vec::new(),
             sync,
             through,
         })

@@ -1,4 +1,4 @@
-//! Writes under construction, and what the next sync has to cover: of the log, and of the bulk store
+//! Writes under construction, and what the next sync has to cover: of the log, and of the fragment store
 //! beside it.
 
 use super::writer::Tail;

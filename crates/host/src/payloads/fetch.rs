@@ -98,7 +98,7 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
             .storage
             .fragments
             .as_ref()
-            .map_or(Vec::new(), |bulk| bulk.codes(id));
+            .map_or(Vec::new(), |store| store.codes(id));
         for code in &codes {
             self.look_up(id, *code, Reading::Gather(id));
         }
@@ -183,7 +183,7 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
                 .storage
                 .fragments
                 .as_ref()
-                .map_or(Vec::new(), |bulk| bulk.codes(id))
+                .map_or(Vec::new(), |store| store.codes(id))
             {
                 self.look_up(id, code, Reading::Gather(id));
             }
@@ -208,10 +208,10 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
 
     /// Looks for a fragment in the own store; what has to be read comes later.
     fn look_up(&mut self, id: PayloadId, code: u8, purpose: Reading) {
-        let Some(bulk) = &mut self.context.storage.fragments else {
+        let Some(store) = &mut self.context.storage.fragments else {
             return;
         };
-        match bulk.read(id, code) {
+        match store.read(id, code) {
             Lookup::None => {}
             Lookup::Here(held, bytes) => self.found(purpose, (header_of(&held), bytes)),
             Lookup::Read(read) => {
@@ -233,11 +233,11 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
     }
 
     /// A read of the own store is done.
-    pub(crate) fn bulk_read_done(&mut self, token: u64, bytes: Result<Bytes, String>) {
-        let Some(bulk) = &mut self.context.storage.fragments else {
+    pub(crate) fn fragment_read_done(&mut self, token: u64, bytes: Result<Bytes, String>) {
+        let Some(store) = &mut self.context.storage.fragments else {
             return;
         };
-        let read = bulk.read_done(token, bytes);
+        let read = store.read_done(token, bytes);
         if let ReadBack::Again(read) = read {
             return self.context.effects.read(read);
         }
@@ -272,7 +272,7 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
             .storage
             .fragments
             .as_ref()
-            .map_or(Vec::new(), |bulk| bulk.codes(payload));
+            .map_or(Vec::new(), |store| store.codes(payload));
         if codes.is_empty() {
             let fragment = self.payloads.cache.get(payload).map(|bytes| {
                 let n = self.payloads.coder.n();

@@ -1,4 +1,4 @@
-//! Fragments in the bulk store: when a record attaches them, when an entry is decided, and when the
+//! Fragments in the fragment store: when a record attaches them, when an entry is decided, and when the
 //! application has no use for them any more.
 
 use super::{PayloadHandler, Payloads};
@@ -63,19 +63,24 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
         let lengths: Vec<u32> = entry.payloads().map(|payload| payload.len).collect();
         let (kept, parts) = (&mut *self.payloads, lengths.len() as u32);
         kept.staged.claim(entry.id);
-        let is_kept = self.context.storage.fragments.as_mut().is_some_and(|bulk| {
-            if !bulk.held(entry.id, parts, code) {
-                let share = kept.coded.share(&kept.coder, attachment, kept.me);
-                let Some((share, checksums)) = share else {
-                    return false;
-                };
-                bulk.append(entry.id, kept.coder.n(), (&share, &checksums), 0, &lengths);
-            }
-            if self.context.limits.flaw != Some(Flaw::FragmentsNotAwaited) {
-                bulk.await_durable(entry.id, parts, code);
-            }
-            true
-        });
+        let is_kept = self
+            .context
+            .storage
+            .fragments
+            .as_mut()
+            .is_some_and(|store| {
+                if !store.held(entry.id, parts, code) {
+                    let share = kept.coded.share(&kept.coder, attachment, kept.me);
+                    let Some((share, checksums)) = share else {
+                        return false;
+                    };
+                    store.append(entry.id, kept.coder.n(), (&share, &checksums), 0, &lengths);
+                }
+                if self.context.limits.flaw != Some(Flaw::FragmentsNotAwaited) {
+                    store.await_durable(entry.id, parts, code);
+                }
+                true
+            });
         if !is_kept {
             record.drop_attachment();
         }
@@ -141,8 +146,8 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
     }
 
     fn forget_payload(&mut self, id: PayloadId) {
-        if let Some(bulk) = &mut self.context.storage.fragments {
-            bulk.free(id);
+        if let Some(store) = &mut self.context.storage.fragments {
+            store.free(id);
         }
         self.payloads.cache.remove(id);
         self.payloads.lacking.remove(id);
@@ -157,13 +162,13 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
         };
         // Who is no member has no place, and may have all of it at most.
         let should_have = self.context.is_member() || code == 1;
-        let bulk = self
+        let store = self
             .context
             .storage
             .fragments
             .as_ref()
             .filter(|_| should_have);
-        bulk.is_some_and(|bulk| !bulk.has_own(id, codes, me))
+        store.is_some_and(|store| !store.has_own(id, codes, me))
     }
 
     /// Frees the payloads that the application says are dead.
@@ -214,8 +219,8 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
         let is_wanted = |id: PayloadId| {
             app.is_live(id) || retained.entry(id.entry).is_some() || staged.has(id.entry)
         };
-        if let Some(bulk) = &mut self.context.storage.fragments {
-            bulk.retain(is_wanted);
+        if let Some(store) = &mut self.context.storage.fragments {
+            store.retain(is_wanted);
         }
         self.payloads.is_retained = true;
         self.payloads.looking = Some(None);
@@ -280,9 +285,9 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
         let whole = std::sync::Arc::new(Share::whole(vec![whole.clone()]));
         let share = kept.coder.shares(&whole, code);
         let share = share.and_then(|shares| shares.into_iter().nth(kept.me.into()));
-        if let (Some(bulk), Some(share)) = (&mut self.context.storage.fragments, share) {
+        if let (Some(store), Some(share)) = (&mut self.context.storage.fragments, share) {
             let n = kept.coder.n();
-            bulk.append(id.entry, n, (&share, &[]), id.part, &[payload.len]);
+            store.append(id.entry, n, (&share, &[]), id.part, &[payload.len]);
             self.context.effects.counters.rebuilt += 1;
         }
     }
@@ -291,7 +296,7 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
     /// machine has no use for it, but the fragment is kept.
     pub(crate) fn keep_late(&mut self, entry: &Entry, (share, checksums): (&Share, &[u64])) {
         let kept = &mut *self.payloads;
-        let Some(bulk) = &mut self.context.storage.fragments else {
+        let Some(store) = &mut self.context.storage.fragments else {
             return;
         };
         for ((part, payload), bytes) in (0..).zip(entry.payloads()).zip(&share.parts) {
@@ -309,7 +314,7 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
             };
             let known = checksums.get(part as usize..).unwrap_or_default();
             let n = kept.coder.n();
-            bulk.append(entry.id, n, (&share, known), part, &[payload.len]);
+            store.append(entry.id, n, (&share, known), part, &[payload.len]);
             kept.gathers.give_up(id);
         }
     }

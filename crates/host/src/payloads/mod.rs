@@ -43,7 +43,7 @@ use staged::Staged;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a host knows of payloads, apart from the fragments in its bulk store.
+/// What a host knows of payloads, apart from the fragments in its fragment store.
 pub(crate) struct Payloads<M: Machine> {
     /// How long values are, in bytes, that are best submitted as payloads; `None` if none are.
     min: Option<usize>,

@@ -192,7 +192,7 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
             .storage
             .fragments
             .as_ref()
-            .is_some_and(|bulk| bulk.behind_bytes() > 0);
+            .is_some_and(|store| store.behind_bytes() > 0);
         let settling = &mut self.payloads.settling;
         if settling.own == Own::Lacking && !self.payloads.is_lacking() && !is_behind {
             self.payloads.settling.own = Own::Here;
@@ -225,10 +225,10 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
         self.payloads.settling.dropping = live.last().map(|(id, _)| Some(*id));
         live.retain(|(id, _)| self.is_moving(*id));
         let (code, me) = (self.payloads.code, self.payloads.me);
-        if let Some(bulk) = &mut self.context.storage.fragments {
+        if let Some(store) = &mut self.context.storage.fragments {
             for (id, _) in live {
-                if bulk.has_own(id, code..=code, me) {
-                    bulk.free_other(id, code);
+                if store.has_own(id, code..=code, me) {
+                    store.free_other(id, code);
                 }
             }
         }

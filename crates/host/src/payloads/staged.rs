@@ -1,6 +1,6 @@
 //! Long fragments come to lie on the disk before the machine hears of them.
 //!
-//! What is attached to a message is appended to the bulk store when the message comes, and the message
+//! What is attached to a message is appended to the fragment store when the message comes, and the message
 //! waits until it is on stable storage. To the machine it is a message that comes late. The record that
 //! names the fragments then finds them there, and the flush of the log, in which the records of small
 //! commands go along, has nothing long to wait for. The origin's own fragments are appended as soon as
@@ -145,8 +145,8 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
         }
         let lengths: Vec<u32> = entry.payloads().map(|payload| payload.len).collect();
         self.append_early(entry.id, (share, checksums), &lengths);
-        let bulk = self.context.storage.fragments.as_ref();
-        let ticket = bulk.and_then(|bulk| bulk.ticket(entry.id, lengths.len() as u32, code));
+        let store = self.context.storage.fragments.as_ref();
+        let ticket = store.and_then(|store| store.ticket(entry.id, lengths.len() as u32, code));
         ticket.map_or(Early::NotNeeded, Early::Behind)
     }
 
@@ -171,13 +171,13 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
         lengths: &[u32],
     ) {
         let (n, parts) = (self.payloads.coder.n(), lengths.len() as u32);
-        let Some(bulk) = &mut self.context.storage.fragments else {
+        let Some(store) = &mut self.context.storage.fragments else {
             return;
         };
-        if bulk.held(entry, parts, share.code) {
+        if store.held(entry, parts, share.code) {
             return;
         }
-        bulk.append(entry, n, (share, checksums), 0, lengths);
+        store.append(entry, n, (share, checksums), 0, lengths);
         if self.context.storage.retained.entry(entry).is_none()
             && let Some((old, parts)) = self.payloads.staged.note(entry, parts)
         {
@@ -190,20 +190,20 @@ impl<M: Machine, A: Application> PayloadHandler<'_, M, A> {
             return;
         }
         for id in (0..parts).map(|part| PayloadId { entry, part }) {
-            if let (false, Some(bulk)) = (
+            if let (false, Some(store)) = (
                 self.context.app().is_live(id),
                 &mut self.context.storage.fragments,
             ) {
-                bulk.free(id);
+                store.free(id);
             }
         }
     }
 
     /// Takes a message for the machine whose attachment is on stable storage by now, and who sent it.
     pub(crate) fn take_stored(&mut self) -> Option<(ReplicaId, M::Message)> {
-        let bulk = self.context.storage.fragments.as_ref()?;
+        let store = self.context.storage.fragments.as_ref()?;
         let staged = &mut self.payloads.staged;
-        let waiting = staged.take_stored(|ticket| bulk.is_stored(ticket))?;
+        let waiting = staged.take_stored(|ticket| store.is_stored(ticket))?;
         let message = self.context.read_one_message(waiting.message);
         let message = message.expect("it was decoded when it came");
         Some((waiting.from, with_share(message, waiting.share)))

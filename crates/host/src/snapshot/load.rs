@@ -4,7 +4,7 @@
 use super::format::{Header, Kind, Unframer};
 use crate::api::HostConfig;
 use crate::apply::{AppliedState, Applier, first_state};
-use crate::epochs::State;
+use crate::epochs::GroupState;
 use crate::log::LogSource;
 use crate::sessions::Sessions;
 use bytes::Bytes;
@@ -29,7 +29,7 @@ impl<B: Wire> HostState<B> {
     }
 
     /// `first` is what the group knew of itself when it began.
-    fn from_bytes(bytes: Bytes, header: &Header, first: &State) -> Result<Self, WireError> {
+    fn from_bytes(bytes: Bytes, header: &Header, first: &GroupState) -> Result<Self, WireError> {
         let mut input = Decoder::new(bytes);
         let applied = match header.has_epochs() {
             true => AppliedState::decode(&mut input)?,
@@ -45,7 +45,7 @@ impl<B: Wire> HostState<B> {
 pub(crate) struct Loading<M: Machine, A> {
     header: Header,
     /// What the group knew of itself when it began.
-    first: State,
+    first: GroupState,
     header_seen: bool,
     unframer: Unframer,
     state: Option<HostState<M::Base>>,
@@ -65,7 +65,7 @@ pub(crate) struct Loaded<M: Machine, A> {
 
 impl<M: Machine, A: Application> Loading<M, A> {
     /// Begins to load the snapshot that `header` names; `app` is empty.
-    pub(crate) fn new(header: Header, first: State, app: A, sessions_max: usize) -> Self {
+    pub(crate) fn new(header: Header, first: GroupState, app: A, sessions_max: usize) -> Self {
         Loading {
             header,
             first,

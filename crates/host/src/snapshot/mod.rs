@@ -25,7 +25,7 @@ use crate::api::{HostEvent, SnapshotId};
 use crate::catch_up::CatchUp;
 use crate::context::Context;
 use crate::divergence::{DigestOf, Divergence};
-use crate::epochs::State;
+use crate::epochs::GroupState;
 use crate::flaw::Flaw;
 use crate::frame::Body;
 use crate::position::Position;
@@ -53,7 +53,7 @@ pub(crate) struct Kept {
 pub(crate) struct Snapshots<M: Machine, A: Application> {
     cluster: ClusterId,
     /// What the group knew of itself when it began.
-    first: State,
+    first: GroupState,
     /// The one being taken.
     cutting: Option<Cutting<A>>,
     /// The one being fetched.
@@ -88,7 +88,7 @@ const SEEN_MAX: usize = 16;
 
 impl<M: Machine, A: Application> Snapshots<M, A> {
     /// With these on the disk, ascending.
-    pub(crate) fn new(cluster: ClusterId, first: State, kept: VecDeque<Kept>) -> Self {
+    pub(crate) fn new(cluster: ClusterId, first: GroupState, kept: VecDeque<Kept>) -> Self {
         Snapshots {
             cluster,
             first,

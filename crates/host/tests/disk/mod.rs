@@ -22,7 +22,7 @@ impl Disk {
         for write in &flush.writes {
             put(&mut self.files, write);
         }
-        for write in &flush.bulk {
+        for write in &flush.fragments {
             put(&mut self.bulk, write);
         }
     }
@@ -83,14 +83,14 @@ fn put(files: &mut BTreeMap<u64, Vec<u8>>, write: &Write) {
 }
 
 impl LogSource for Disk {
-    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+    fn fragment_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         let files = self.bulk.iter();
         Ok(files
             .map(|(number, file)| (*number, file.len() as u32))
             .collect())
     }
 
-    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+    fn read_fragments(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
         let rest = &self.bulk[&at.segment][at.offset as usize..];
         Ok(Bytes::copy_from_slice(&rest[..len as usize]))
     }

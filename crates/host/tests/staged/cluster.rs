@@ -144,7 +144,7 @@ impl Cluster {
         let now = node.clock(self.now);
         let opened = Host::open(config, Start::Resume, &mut node.disk, Store::new(), now);
         let (host, found) = opened.unwrap();
-        assert_eq!(found.bulk.damage, []);
+        assert_eq!(found.fragment_store.damage, []);
         *node = Node::new(host, std::mem::take(&mut node.disk), node.stands_at);
         self.link(index);
     }

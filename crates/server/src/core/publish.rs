@@ -26,10 +26,10 @@ impl<A: Application> Core<A> {
             .log_size_bytes
             .set(self.disk.as_ref().map_or(0, Disk::bytes) as f64);
         let storage = &metrics.storage;
-        storage.fragment_bytes.absolute(counters.bulk_bytes);
+        storage.fragment_bytes.absolute(counters.fragment_bytes);
         storage
             .fragment_moved_bytes
-            .absolute(counters.bulk_moved_bytes);
+            .absolute(counters.fragment_moved_bytes);
         storage.gathered.absolute(counters.gathered);
         storage.rebuilt.absolute(counters.rebuilt);
         storage
@@ -47,7 +47,7 @@ impl<A: Application> Core<A> {
             .set(f64::from(u8::from(self.host.look().is_settled())));
         storage
             .fragment_live_bytes
-            .set(self.host.look().bulk_live_bytes() as f64);
+            .set(self.host.look().fragment_live_bytes() as f64);
         let file_bytes = self.disk.as_ref().map_or(0, Disk::fragment_bytes);
         storage.fragment_file_bytes.set(file_bytes as f64);
         if let Some(disk) = &self.disk {

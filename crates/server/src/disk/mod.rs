@@ -119,14 +119,14 @@ impl Disk {
     /// After an error nothing is known about what is on stable storage: the replica must stop. Only where the error
     /// says so ([`DiskError::may_succeed_later`]), the same flush may be tried again.
     pub(crate) fn flush(&mut self, flush: &Flush) -> Result<(), DiskError> {
-        for write in &flush.bulk {
+        for write in &flush.fragments {
             self.fragments.write(write)?;
         }
         for write in &flush.writes {
             self.log.write(write)?;
         }
         if flush.sync {
-            self.sync(!flush.bulk.is_empty())?;
+            self.sync(!flush.fragments.is_empty())?;
         }
         Ok(())
     }
@@ -146,14 +146,14 @@ impl Disk {
     pub(crate) fn read(&mut self, read: &LogRead) -> Result<Bytes, DiskError> {
         match read.store {
             Store::Log => self.log.read_at(read.at, read.len),
-            Store::Bulk => self.fragments.read_at(read.at, read.len),
+            Store::Fragments => self.fragments.read_at(read.at, read.len),
         }
     }
 
     /// A read of a long fragment, to be performed elsewhere. What is written over it meanwhile is found
     /// by its checksum.
     pub(crate) fn long_read(&mut self, read: &LogRead) -> Option<LongRead> {
-        let is_long = read.store == Store::Bulk && read.len >= LONG_READ_BYTES_MIN;
+        let is_long = read.store == Store::Fragments && read.len >= LONG_READ_BYTES_MIN;
         let (path, file) = self
             .fragments
             .file_of(read.at.segment)
@@ -284,7 +284,7 @@ impl LogSource for Disk {
         self.snapshots.read(slot, offset, len)
     }
 
-    fn bulk_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
+    fn fragment_segments(&mut self) -> io::Result<Vec<(u64, u32)>> {
         // No segment is written that is longer than positions reach.
         let sizes = self.fragments.sizes();
         Ok(sizes
@@ -292,11 +292,11 @@ impl LogSource for Disk {
             .collect())
     }
 
-    fn lacks_bulk(&self) -> bool {
+    fn lacks_fragment_store(&self) -> bool {
         self.lacks_fragments
     }
 
-    fn read_bulk(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
+    fn read_fragments(&mut self, at: Position, len: u32) -> io::Result<Bytes> {
         let bytes = self.fragments.read_at(at, len);
         bytes.map_err(|error| io::Error::other(error.what()))
     }

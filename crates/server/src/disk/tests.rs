@@ -30,7 +30,7 @@ fn open(dir: &Path) -> Disk {
 fn flush(writes: Vec<Write>, fragments: Vec<Write>, sync: bool) -> Flush {
     Flush {
         writes,
-        bulk: fragments,
+        fragments,
         sync,
         through: Position::default(),
     }
@@ -59,14 +59,14 @@ fn what_was_flushed_is_read_back_by_range_and_after_reopening() {
     disk.flush(&flush(next, vec![write(1, 5, &[])], true))
         .unwrap();
     assert_eq!(disk.read(&read(Store::Log, 1, 2, 6)).unwrap(), "adermo");
-    assert_eq!(disk.read(&read(Store::Bulk, 1, 1, 4)).unwrap(), "ulky");
+    assert_eq!(disk.read(&read(Store::Fragments, 1, 1, 4)).unwrap(), "ulky");
     assert!(disk.log.unsynced().unwrap().is_empty());
     assert!(disk.fragments.unsynced().unwrap().is_empty());
     drop(disk);
 
     let mut disk = open(dir.path());
     assert_eq!(disk.list().unwrap(), [1, 2]);
-    assert_eq!(disk.bulk_segments().unwrap(), [(1, 8192)]);
+    assert_eq!(disk.fragment_segments().unwrap(), [(1, 8192)]);
     assert_eq!((disk.bytes(), disk.fragment_bytes()), (2 * 8192, 8192));
     let content = LogSource::read(&mut disk, 1).unwrap();
     assert_eq!(content.len(), 8192);
@@ -78,9 +78,9 @@ fn what_was_flushed_is_read_back_by_range_and_after_reopening() {
     );
     let at = Position::default();
     let at = Position { segment: 1, ..at };
-    assert_eq!(disk.read_bulk(at, 6).unwrap(), "bulky\0");
+    assert_eq!(disk.read_fragments(at, 6).unwrap(), "bulky\0");
     disk.clear().unwrap();
-    assert_eq!(open(dir.path()).bulk_segments().unwrap(), []);
+    assert_eq!(open(dir.path()).fragment_segments().unwrap(), []);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_released_segment_is_written_over_and_nothing_of_it_is_read() {
     released.free();
     freed.free();
     assert_eq!(disk.list().unwrap(), [2]);
-    assert_eq!(disk.bulk_segments().unwrap(), [(1, 8192)]);
+    assert_eq!(disk.fragment_segments().unwrap(), [(1, 8192)]);
 
     for segments in [&mut disk.log, &mut disk.fragments] {
         segments.begin_segment(3, 8192).unwrap();
@@ -122,7 +122,7 @@ fn a_read_beyond_a_segment_is_an_error_and_allocates_nothing() {
     let (log, fragments) = (write(1, 0, &[b"x"]), write(1, 0, &[b"x"]));
     disk.flush(&flush(vec![log], vec![fragments], true))
         .unwrap();
-    for store in [Store::Log, Store::Bulk] {
+    for store in [Store::Log, Store::Fragments] {
         let error = disk
             .read(&read(store, 1, 8000, u32::MAX))
             .unwrap_err()

@@ -134,7 +134,8 @@ impl StorageMetrics {
 
     /// What opening the folder and the log in it found.
     pub(crate) fn opened(&self, is_folder_damaged: bool, found: &Opened) {
-        let places = found.damage.len() + found.bulk.damage.len() + found.bad_snapshots.len();
+        let places =
+            found.damage.len() + found.fragment_store.damage.len() + found.bad_snapshots.len();
         let places = places + usize::from(is_folder_damaged);
         self.damaged.increment(places as u64);
         self.missing.set(missing(found) as f64);

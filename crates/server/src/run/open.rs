@@ -73,12 +73,12 @@ pub(super) fn open_host<A: Application>(
     tracing::info!(
         replica = %meta.replica, cluster = %meta.cluster, protocol = meta.epoch.protocol,
         next_slot = %found.next, records = found.records, segments = found.segments.len(),
-        snapshot = found.snapshot.map(|slot| slot.0), fragments = found.bulk.fragments,
+        snapshot = found.snapshot.map(|slot| slot.0), fragments = found.fragment_store.fragments,
         "log read"
     );
     if let Some(disk) = disk
         .as_mut()
-        .filter(|disk| disk.lacks_bulk() && found.lost_promises)
+        .filter(|disk| disk.lacks_fragment_store() && found.lost_promises)
     {
         tracing::warn!(path = %folders.fragments.display(),
             "a folder is missing, and the log may refer to it: what was in it is rebuilt from peers");
@@ -143,7 +143,7 @@ fn log_damage(found: &OpenedHost, disk: Option<&Disk>) {
             "the log is damaged: check this disk"
         );
     }
-    for (from, to) in &found.bulk.damage {
+    for (from, to) in &found.fragment_store.damage {
         tracing::warn!(
             segment = from.segment,
             from = from.offset,

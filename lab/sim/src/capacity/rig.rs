@@ -34,7 +34,7 @@ pub(crate) struct RigPlan {
     pub(crate) hardware: Hardware,
     pub(crate) puts: Puts,
     /// How many fragments make a value, if the leader's disk is to write it whole: that is charged for
-    /// what it appends to its bulk store.
+    /// what it appends to its fragment store.
     pub(crate) whole: Option<u64>,
     /// The leader does nothing else while its disk writes.
     pub(crate) leader_waits: bool,
@@ -156,7 +156,7 @@ impl<C> Rig<C> {
         self.plan.puts.is_led && self.decider == Some(replica)
     }
 
-    /// A replica gives its disk so much of the log and of the bulk store to write: when it is done.
+    /// A replica gives its disk so much of the log and of the fragment store to write: when it is done.
     pub(crate) fn writes(
         &mut self,
         replica: usize,

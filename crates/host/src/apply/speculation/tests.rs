@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::{HostConfig, Limits};
-use crate::epochs::State;
+use crate::epochs::GroupState;
 use crate::version::SupportedVersions;
 use quorate_core::{
     Boot, Catalogue, ClusterId, EntryBuilder, Epoch, Group, Incarnation, Numbers, Payload,
@@ -255,5 +255,5 @@ fn a_snapshot_of_another_state_leaves_nothing_ahead() {
     let sessions = applier.sessions().clone();
     let replaced = applier.replaced(Slot(7), state, sessions, Words::default());
     assert!(!replaced.speculation.is_any());
-    let _: &State = replaced.epochs();
+    let _: &GroupState = replaced.epochs();
 }

@@ -2,14 +2,14 @@
 
 use crate::epochs::change::Order;
 use crate::epochs::note::{Note, Record};
-use crate::epochs::state::State;
+use crate::epochs::state::GroupState;
 use quorate_core::{Member, Slot};
 
 /// What the host knows whenever it takes a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing<'a> {
     /// The applied state.
-    pub state: &'a State,
+    pub state: &'a GroupState,
     /// The members of the newest epoch that may fail ([`quorate_core::Numbers::failures`]).
     pub failures: usize,
     /// The first slot not applied.

@@ -2,7 +2,8 @@
 
 use super::model::{Sample, first_epoch, member};
 use crate::epochs::{
-    Alarm, AlarmChange, AlarmKind, Configuration, Effect, Expect, Order, Reconfigure, Scope, State,
+    Alarm, AlarmChange, AlarmKind, Configuration, Effect, Expect, GroupState, Order, Reconfigure,
+    Scope,
 };
 use crate::version::ALARM_LEVEL;
 use quorate_core::{Admission, ReplicaId, Slot, Wire};
@@ -12,8 +13,8 @@ const MEMBER: AlarmChange = AlarmChange::Raise(Scope::Member);
 const UNDECIDED: AlarmChange = AlarmChange::Raise(Scope::Undecided);
 
 /// Three members, one of which may fail.
-fn state() -> State {
-    State::new(first_epoch(3, 1), ALARM_LEVEL)
+fn state() -> GroupState {
+    GroupState::new(first_epoch(3, 1), ALARM_LEVEL)
 }
 
 fn alarm(kind: AlarmKind, id: u16) -> Alarm {
@@ -21,13 +22,13 @@ fn alarm(kind: AlarmKind, id: u16) -> Alarm {
     Alarm { kind, id }
 }
 
-fn apply(state: &mut State, alarm: Alarm, change: AlarmChange) -> Effect {
+fn apply(state: &mut GroupState, alarm: Alarm, change: AlarmChange) -> Effect {
     state.apply(Slot(5), &Order::Alarm { alarm, change }, &Sample)
 }
 
 #[test]
 fn before_its_feature_level_an_alarm_is_nothing_and_nothing_is_written_of_it() {
-    let mut state = State::new(first_epoch(3, 1), ALARM_LEVEL - 1);
+    let mut state = GroupState::new(first_epoch(3, 1), ALARM_LEVEL - 1);
     let before = state.to_bytes();
     let no_space = alarm(AlarmKind::NoSpace, 1);
     assert_eq!(apply(&mut state, no_space, GROUP), Effect::Nothing);
@@ -35,7 +36,7 @@ fn before_its_feature_level_an_alarm_is_nothing_and_nothing_is_written_of_it() {
     let level = ALARM_LEVEL;
     state.apply(Slot(6), &Order::Level { level }, &Sample);
     assert_eq!(apply(&mut state, no_space, GROUP), Effect::Noted);
-    assert_eq!(State::from_bytes(state.to_bytes()), Ok(state));
+    assert_eq!(GroupState::from_bytes(state.to_bytes()), Ok(state));
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn an_alarm_is_raised_once_and_its_member_does_not_end_what_concerns_all() {
 #[test]
 fn alarms_of_members_count_once_more_have_them_than_may_fail() {
     let mut state = state();
-    let end = |state: &mut State, alarm| apply(state, alarm, AlarmChange::End(Scope::Group));
+    let end = |state: &mut GroupState, alarm| apply(state, alarm, AlarmChange::End(Scope::Group));
     for (kind, admission) in [
         (AlarmKind::NoSpace, Admission::NoGrowth),
         (AlarmKind::Corrupt, Admission::Nothing),
@@ -99,7 +100,7 @@ fn an_undecided_alarm_counts_for_the_group_until_it_is_decided() {
     let corrupt = alarm(AlarmKind::Corrupt, 2);
     apply(&mut state, corrupt, UNDECIDED);
     assert_eq!(state.admission(&Sample), Admission::Nothing);
-    assert_eq!(State::from_bytes(state.to_bytes()), Ok(state.clone()));
+    assert_eq!(GroupState::from_bytes(state.to_bytes()), Ok(state.clone()));
     apply(&mut state, corrupt, MEMBER);
     assert_eq!(state.admission(&Sample), Admission::All);
 }
@@ -132,5 +133,5 @@ fn strangers_names_do_not_fill_the_state() {
     let raised = (100..1100).map(|id| apply(&mut state, alarm(AlarmKind::NoSpace, id), GROUP));
     let noted = raised.filter(|effect| *effect == Effect::Noted).count();
     assert_eq!(noted, 256);
-    assert_eq!(State::from_bytes(state.to_bytes()), Ok(state));
+    assert_eq!(GroupState::from_bytes(state.to_bytes()), Ok(state));
 }

@@ -2,13 +2,13 @@
 
 use super::model::{Sample, first_epoch, member};
 use crate::epochs::precheck::{Limits, NotReady, Refused, Seen, View, may_propose};
-use crate::epochs::{Configuration, Edit, Expect, Invalid, Reconfigure, State};
+use crate::epochs::{Configuration, Edit, Expect, GroupState, Invalid, Reconfigure};
 use quorate_core::{MILLIS, ReplicaId, SECONDS, Slot};
 
 const APPLIED: Slot = Slot(10_000);
 
-fn state() -> State {
-    let mut state = State::new(first_epoch(3, 1), 1);
+fn state() -> GroupState {
+    let mut state = GroupState::new(first_epoch(3, 1), 1);
     state.addresses = (1..=5)
         .map(|id| (ReplicaId(id), format!("node-{id}")))
         .collect();
@@ -26,7 +26,7 @@ fn seen() -> Vec<Seen> {
     (1..=4).map(seen).collect()
 }
 
-fn asked(state: &State, seen: &[Seen], is_open: bool, edits: &[Edit]) -> Result<(), Refused> {
+fn asked(state: &GroupState, seen: &[Seen], is_open: bool, edits: &[Edit]) -> Result<(), Refused> {
     let newest = state.chain.newest();
     let mut next = newest.clone();
     for edit in edits {

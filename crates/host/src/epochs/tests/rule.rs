@@ -2,21 +2,22 @@
 
 use super::model::{Sample, first_epoch, member};
 use crate::epochs::{
-    Configuration, Edit, EditError, Effect, Expect, Face, Invalid, Order, Reconfigure, State, judge,
+    Configuration, Edit, EditError, Effect, Expect, Face, GroupState, Invalid, Order, Reconfigure,
+    judge,
 };
 use quorate_core::{Epoch, ReplicaId, Slot, Wire};
 use std::collections::BTreeMap;
 
 /// Three members, one of which may fail; the addresses of four more are known.
-fn state() -> State {
-    let mut state = State::new(first_epoch(3, 1), 1);
+fn state() -> GroupState {
+    let mut state = GroupState::new(first_epoch(3, 1), 1);
     state.addresses = (1..=7)
         .map(|id| (ReplicaId(id), format!("node-{id}")))
         .collect();
     state
 }
 
-fn change(state: &State, edit: impl FnOnce(&mut Reconfigure)) -> Reconfigure {
+fn change(state: &GroupState, edit: impl FnOnce(&mut Reconfigure)) -> Reconfigure {
     let newest = state.chain.newest();
     let mut change = Reconfigure {
         expect: Expect::of(newest),
@@ -26,7 +27,7 @@ fn change(state: &State, edit: impl FnOnce(&mut Reconfigure)) -> Reconfigure {
     change
 }
 
-fn judged(state: &State, edit: impl FnOnce(&mut Reconfigure)) -> Result<Epoch, Invalid> {
+fn judged(state: &GroupState, edit: impl FnOnce(&mut Reconfigure)) -> Result<Epoch, Invalid> {
     judge(state, Slot(9), &change(state, edit), &Sample)
 }
 
@@ -132,7 +133,7 @@ fn of_two_changes_made_for_one_epoch_the_first_takes_effect() {
         });
         Order::Reconfigure(change)
     });
-    let apply = |state: &mut State, slot, order| state.apply(Slot(slot), order, &Sample);
+    let apply = |state: &mut GroupState, slot, order| state.apply(Slot(slot), order, &Sample);
     let sealed = apply(&mut state, 3, &one);
     let newest = Expect::of(state.chain.newest());
     assert_eq!(sealed, Effect::Sealed(newest));
@@ -210,7 +211,7 @@ fn what_replicas_say_of_themselves_counts_from_level_two_on() {
         name: "n".into(),
         client_url: url.into(),
     };
-    let publish = |state: &mut State, id, url| {
+    let publish = |state: &mut GroupState, id, url| {
         let (id, face) = (ReplicaId(id), face(url));
         state.apply(Slot(1), &Order::Publish { id, face }, &Sample)
     };
@@ -221,9 +222,9 @@ fn what_replicas_say_of_themselves_counts_from_level_two_on() {
     assert_eq!(publish(&mut state, 3, "a"), Effect::Nothing);
     assert_eq!(publish(&mut state, 4, "b"), Effect::Noted);
     assert_eq!(publish(&mut state, 9, "c"), Effect::Nothing);
-    assert_eq!(State::from_bytes(state.to_bytes()), Ok(state.clone()));
+    assert_eq!(GroupState::from_bytes(state.to_bytes()), Ok(state.clone()));
     assert!(
-        !State::from_bytes(before)
+        !GroupState::from_bytes(before)
             .unwrap()
             .faces
             .contains_key(&ReplicaId(3))

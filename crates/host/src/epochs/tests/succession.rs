@@ -2,13 +2,14 @@
 
 use super::model::{first_epoch, member};
 use crate::epochs::{
-    Configuration, Expect, Input, Known, Note, Order, Output, Record, Standing, State, Succession,
+    Configuration, Expect, GroupState, Input, Known, Note, Order, Output, Record, Standing,
+    Succession,
 };
 use quorate_core::{MILLIS, Member, Slot};
 
 /// Members 1, 2 and 3 until the seal at slot 9; then 2, 3 and 4.
-fn state(epochs: u64) -> State {
-    let mut state = State::new(first_epoch(3, 1), 1);
+fn state(epochs: u64) -> GroupState {
+    let mut state = GroupState::new(first_epoch(3, 1), 1);
     for number in 2..=epochs {
         let newest = state.chain.newest();
         let mut configuration = Configuration::of(newest);
@@ -23,7 +24,7 @@ fn state(epochs: u64) -> State {
 /// A replica, its state, and how far that is.
 struct Replica {
     succession: Succession,
-    state: State,
+    state: GroupState,
     applied: u64,
     durable: u64,
 }
@@ -59,7 +60,7 @@ impl Replica {
     }
 }
 
-fn standing(state: &State, applied: u64, durable: u64) -> Standing<'_> {
+fn standing(state: &GroupState, applied: u64, durable: u64) -> Standing<'_> {
     Standing {
         state,
         failures: 1,

@@ -1,12 +1,12 @@
 //! What may follow while payloads are on their way.
 
 use super::model::{Sample, first_epoch, member};
-use crate::epochs::{Configuration, Effect, Expect, Invalid, Order, Reconfigure, State};
+use crate::epochs::{Configuration, Effect, Expect, GroupState, Invalid, Order, Reconfigure};
 use quorate_core::{ReplicaId, Slot, Wire};
 
 /// Five members of which two may fail, one of them just replaced; payloads are under way.
-fn state() -> State {
-    let mut state = State::new(first_epoch(5, 2), 1);
+fn state() -> GroupState {
+    let mut state = GroupState::new(first_epoch(5, 2), 1);
     state.has_payloads = true;
     state.addresses = (1..=9)
         .map(|id| (ReplicaId(id), format!("node-{id}")))
@@ -17,7 +17,7 @@ fn state() -> State {
     state
 }
 
-fn change(state: &mut State, slot: u64, edit: impl FnOnce(&mut Configuration)) -> Effect {
+fn change(state: &mut GroupState, slot: u64, edit: impl FnOnce(&mut Configuration)) -> Effect {
     let newest = state.chain.newest();
     let mut configuration = Configuration::of(newest);
     edit(&mut configuration);
@@ -42,7 +42,7 @@ fn only_lost_lives_may_be_replaced_and_no_more_than_may_fail() {
         next.params.insert("k".to_owned(), "1".to_owned());
     });
     assert_eq!(recoded, refused);
-    let replaced = |state: &mut State, slot, place: usize| {
+    let replaced = |state: &mut GroupState, slot, place: usize| {
         change(state, slot, |next| {
             let life = next.members[place].incarnation.0 + 10;
             next.members[place] = member(next.members[place].id.0, life);
@@ -59,7 +59,7 @@ fn only_lost_lives_may_be_replaced_and_no_more_than_may_fail() {
     assert_eq!(third, Effect::Refused(Invalid::Replaced { count, most }));
     // What was said of an older epoch counts for nothing.
     let settled =
-        |state: &mut State, epoch| state.apply(Slot(8), &Order::Settled { epoch }, &Sample);
+        |state: &mut GroupState, epoch| state.apply(Slot(8), &Order::Settled { epoch }, &Sample);
     assert_eq!(settled(&mut state, 2), Effect::Nothing);
     assert_eq!(
         (settled(&mut state, 4), state.unsettled),
@@ -71,11 +71,11 @@ fn only_lost_lives_may_be_replaced_and_no_more_than_may_fail() {
 
 #[test]
 fn who_stays_keeps_its_place_and_who_comes_takes_a_free_one() {
-    let mut state = State::new(first_epoch(5, 1), 1);
+    let mut state = GroupState::new(first_epoch(5, 1), 1);
     state.addresses = (1..=9)
         .map(|id| (ReplicaId(id), format!("node-{id}")))
         .collect();
-    let places = |state: &State| {
+    let places = |state: &GroupState| {
         let places = state.places.iter();
         places.map(|(id, place)| (id.0, *place)).collect::<Vec<_>>()
     };
@@ -92,13 +92,13 @@ fn who_stays_keeps_its_place_and_who_comes_takes_a_free_one() {
     // In another life, a replica has the place of the one before.
     change(&mut state, 2, |next| next.members[1] = member(3, 7));
     assert_eq!(places(&state), now);
-    let again = State::from_bytes(state.to_bytes()).unwrap();
+    let again = GroupState::from_bytes(state.to_bytes()).unwrap();
     assert_eq!(again, state);
 }
 
 #[test]
 fn without_payloads_or_where_they_stay_safe_an_epoch_is_settled_at_once() {
-    let mut state = State::new(first_epoch(5, 2), 1);
+    let mut state = GroupState::new(first_epoch(5, 2), 1);
     state.has_payloads = true;
     let effect = change(&mut state, 0, |next| {
         next.params.insert("f".to_owned(), "1".to_owned());
@@ -110,7 +110,7 @@ fn without_payloads_or_where_they_stay_safe_an_epoch_is_settled_at_once() {
     });
     assert!(matches!(effect, Effect::Sealed(_)));
     assert_eq!(state.unsettled, Some(3));
-    let mut state = State::new(first_epoch(5, 2), 1);
+    let mut state = GroupState::new(first_epoch(5, 2), 1);
     let effect = change(&mut state, 0, |next| {
         next.members.pop();
         next.params.insert("f".to_owned(), "1".to_owned());

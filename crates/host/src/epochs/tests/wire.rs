@@ -2,8 +2,8 @@
 
 use super::model::{Sample, first_epoch, member};
 use crate::epochs::{
-    Alarm, AlarmChange, AlarmKind, Configuration, Effect, Expect, Face, Invalid, Known, Note,
-    Order, Reconfigure, Record, Scope, State,
+    Alarm, AlarmChange, AlarmKind, Configuration, Effect, Expect, Face, GroupState, Invalid, Known,
+    Note, Order, Reconfigure, Record, Scope,
 };
 use crate::fuzz::fuzz;
 use crate::version::ALARM_LEVEL;
@@ -108,7 +108,7 @@ fn results_of_orders_bear_any_bytes() {
 
 #[test]
 fn the_state_of_a_group_bears_any_bytes() {
-    let mut state = State::new(first_epoch(3, 1), 1);
+    let mut state = GroupState::new(first_epoch(3, 1), 1);
     let plain = state.to_bytes();
     for id in [1, 2, 300] {
         state.addresses.insert(ReplicaId(id), format!("node-{id}"));
@@ -149,7 +149,7 @@ fn the_state_of_a_group_bears_any_bytes() {
             alarmed.to_bytes(),
         ])
         .limits(limits)
-        .run_wire::<State>();
+        .run_wire::<GroupState>();
 }
 
 #[test]

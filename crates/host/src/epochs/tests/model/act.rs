@@ -2,7 +2,7 @@
 
 use super::node::{Applied, Life, Node};
 use super::{Body, Fault, Mutant, Value, World, first_epoch, member, numbers};
-use crate::epochs::{Input, Order, Output, Record, Standing, State, Succession};
+use crate::epochs::{GroupState, Input, Order, Output, Record, Standing, Succession};
 use quorate_core::Slot;
 use std::collections::BTreeSet;
 
@@ -236,7 +236,7 @@ impl World {
         let life = me.incarnation.0 + u128::from(!keeps);
         let first = self.truth.state.chain.get(1).cloned();
         let first = first.unwrap_or_else(|| first_epoch(1, 0));
-        let mut state = State::new(first, 1);
+        let mut state = GroupState::new(first, 1);
         state.addresses.clone_from(&self.truth.state.addresses);
         let applied = Applied::new(state);
         self.nodes[place] = Node::new(member(me.id.0, life), applied);

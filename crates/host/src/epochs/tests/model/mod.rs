@@ -7,7 +7,7 @@
 //! chosen again otherwise only if votes were lost. Nodes may execute what they voted for ahead of its
 //! decision, and the bytes of values may come late or never.
 //!
-//! Above it runs what the host will run: [`State`], [`Window`], [`Succession`], and the sessions. Nodes
+//! Above it runs what the host will run: [`GroupState`], [`Window`], [`Succession`], and the sessions. Nodes
 //! fetch each other's state, flush, crash, lose their disks and come back in a new life or not at all,
 //! leave and delete everything; notes are lost, late and out of order. After every step the invariants
 //! are checked; at the end faults stop, and the cluster has to go on.
@@ -27,7 +27,7 @@ mod stage;
 mod values;
 mod walks;
 
-use crate::epochs::{Note, Order, State};
+use crate::epochs::{GroupState, Note, Order};
 use bytes::Bytes;
 use node::{Applied, Node};
 use quorate_core::{
@@ -182,7 +182,7 @@ pub(super) fn first_epoch(members: usize, failures: usize) -> Epoch {
 
 impl World {
     fn new(scope: Scope, members: usize, failures: usize) -> World {
-        let mut state = State::new(first_epoch(members, failures), 1);
+        let mut state = GroupState::new(first_epoch(members, failures), 1);
         for id in 1..=scope.nodes as u16 {
             state.addresses.insert(ReplicaId(id), format!("node-{id}"));
         }

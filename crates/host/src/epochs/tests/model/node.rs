@@ -1,7 +1,7 @@
 //! One node: what it has in memory, and what is left of it after a crash.
 
 use super::{Mutant, Value};
-use crate::epochs::{Record, State, Succession, Window};
+use crate::epochs::{GroupState, Record, Succession, Window};
 use crate::sessions::Sessions;
 use quorate_core::{ClientId, Member, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ pub(super) const CLIENT: ClientId = ClientId(1);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Applied {
     pub(super) next: Slot,
-    pub(super) state: State,
+    pub(super) state: GroupState,
     pub(super) sessions: Sessions,
     /// The requests that were executed, in order.
     pub(super) log: Vec<u16>,
@@ -22,7 +22,7 @@ pub(super) struct Applied {
 }
 
 impl Applied {
-    pub(super) fn new(state: State) -> Applied {
+    pub(super) fn new(state: GroupState) -> Applied {
         let mut sessions = Sessions::new(4);
         sessions.open(CLIENT, 0, Slot(0));
         Applied {
