@@ -8,8 +8,11 @@ mod connections;
 mod forward;
 mod metered;
 mod routes;
+pub mod websocket;
 
-pub use connections::{Backpressure, ConnectionLimits, Face, Heads, serve};
+pub use connections::{Backpressure, ConnectionLimits, Face, Heads, TakenOver, Takeover, serve};
 pub use forward::{Members, Unanswered};
-pub use metered::{Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, metered, overloaded};
+pub use metered::{
+    Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, is_call, metered, overloaded,
+};
 pub use routes::{Console, Metrics, Probe, Probing, add_routes, alarm_name, json, metrics_page};

@@ -297,7 +297,8 @@ impl HttpBody for ChargedBody {
 }
 
 /// Whether these are the headers of a gRPC call.
-fn is_call(headers: &HeaderMap) -> bool {
+#[must_use]
+pub fn is_call(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }

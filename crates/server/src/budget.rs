@@ -135,6 +135,12 @@ impl Charge {
         self.bytes
     }
 
+    /// The account that the bytes are charged to.
+    #[must_use]
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
     /// Charges `bytes` more for what is otherwise refused.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::read_ahead::ReadAhead;
 use super::registry::ConnectionState;
+use super::takeover::{Successor, Takeover};
 use super::{Face, call_time};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -30,6 +31,7 @@ pub(super) struct Exchange<F> {
     /// What streams of requests are charged to until they are taken.
     account: Account,
     body_window: Duration,
+    successor: Successor,
 }
 
 impl<F> Exchange<F> {
@@ -45,7 +47,13 @@ impl<F> Exchange<F> {
             state,
             account,
             body_window,
+            successor: Successor::default(),
         }
+    }
+
+    /// Where a request leaves what the connection goes on with.
+    pub(super) fn successor(&self) -> &Successor {
+        &self.successor
     }
 }
 
@@ -54,8 +62,9 @@ impl<F: Face> HyperService<Request<Incoming>> for Exchange<F> {
     type Error = Infallible;
     type Future = Answering<F::Answering>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let open = OpenRequest::begin(&self.state);
+        Takeover::offer(&mut request, &self.state, &self.successor);
         let is_stream = F::is_stream(request.uri().path());
         let pace = (!is_stream).then(|| Pace::new(self.body_window));
         let is_held = !is_stream && call_time::is_nearly_over(request.headers());
@@ -81,10 +90,10 @@ impl<F: Face> HyperService<Request<Incoming>> for Exchange<F> {
 }
 
 /// A request whose answer is not sent yet.
-struct OpenRequest(Arc<ConnectionState>);
+pub(super) struct OpenRequest(Arc<ConnectionState>);
 
 impl OpenRequest {
-    fn begin(state: &Arc<ConnectionState>) -> Self {
+    pub(super) fn begin(state: &Arc<ConnectionState>) -> Self {
         state.request_begins();
         OpenRequest(Arc::clone(state))
     }

@@ -15,6 +15,7 @@ mod heads;
 mod paced;
 mod read_ahead;
 mod registry;
+mod takeover;
 #[cfg(test)]
 mod tests;
 mod windows;
@@ -22,6 +23,7 @@ mod windows;
 pub use backpressure::Backpressure;
 pub(crate) use call_time::TIMEOUT;
 pub use heads::Heads;
+pub use takeover::{TakenOver, Takeover};
 
 use exchange::Exchange;
 use http_body::Body;
@@ -173,12 +175,13 @@ async fn serve_connection(
     _window: Window,
     place: Place,
 ) {
+    let successor = exchange.successor().clone();
+    let mut finishing = false;
     // The connection is closed before its place is free.
     {
         let turns = Turns::default();
         let io = TokioIo::new(Paced::new(io, turns.clone()));
-        let mut serving = pin!(http.serve_connection(io, exchange));
-        let mut finishing = false;
+        let mut serving = pin!(http.serve_connection_with_upgrades(io, exchange));
         loop {
             let order = tokio::select! {
                 biased;
@@ -211,6 +214,12 @@ async fn serve_connection(
                 .await;
                 break;
             }
+        }
+    }
+    if let Some(mut going_on) = successor.take().filter(|_| !finishing) {
+        tokio::select! {
+            () = &mut going_on => {}
+            _ = place.state().order() => {}
         }
     }
     drop(place);

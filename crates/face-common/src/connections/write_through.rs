@@ -1,9 +1,15 @@
 //! Connections that look at what is read, and pass on what is written as it is.
 
-/// Has `$name<T>` write to its field `inner`.
+/// Has `$name<T>`, or a type without parameters, write to its field `inner`.
 macro_rules! write_through {
     ($name:ident) => {
-        impl<T: tokio::io::AsyncWrite + Unpin> tokio::io::AsyncWrite for $name<T> {
+        write_through!(@impl [T: tokio::io::AsyncWrite + Unpin] $name<T>);
+    };
+    (whole $name:ident) => {
+        write_through!(@impl [] $name);
+    };
+    (@impl [$($parameter:tt)*] $type:ty) => {
+        impl<$($parameter)*> tokio::io::AsyncWrite for $type {
             fn poll_write(
                 mut self: std::pin::Pin<&mut Self>,
                 context: &mut std::task::Context<'_>,
