@@ -1,8 +1,9 @@
-//! Options about connections of clients over HTTP/2.
+//! Options about connections of clients, and what is served on them.
 
 use crate::compaction::duration;
+use crate::web::WebOptions;
 use clap::Args;
-use quorate_face_etcd::Limits;
+use quorate_face_etcd::{Limits, WebAccess};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ pub(crate) struct ConnectionOptions {
     /// How long that sign may take before the connection is closed; 0 for ever [default: 20s]
     #[arg(long, env = "QUORATE_GRPC_KEEPALIVE_TIMEOUT", value_name = "TIME")]
     grpc_keepalive_timeout: Option<String>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    web: WebOptions,
 }
 
 /// Longer than any process runs: timers take no more.
@@ -46,6 +51,7 @@ impl ConnectionOptions {
             streams_max: streams.min(otherwise.streams_max),
             keepalive_interval: time(of_interval, interval, otherwise.keepalive_interval)?,
             keepalive_timeout: time(of_timeout, timeout, otherwise.keepalive_timeout)?,
+            web: self.web.resolve()?,
         })
     }
 }
@@ -64,11 +70,12 @@ fn time(text: &str) -> Option<Duration> {
 }
 
 /// The options of connections, with defaults for those not given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ConnectionSettings {
     streams_max: u32,
     keepalive_interval: Duration,
     keepalive_timeout: Duration,
+    web: WebAccess,
 }
 
 impl ConnectionSettings {
@@ -78,6 +85,7 @@ impl ConnectionSettings {
             streams_max: self.streams_max,
             keepalive_interval: self.keepalive_interval,
             keepalive_timeout: self.keepalive_timeout,
+            web: self.web,
             ..limits
         }
     }
@@ -93,6 +101,7 @@ mod tests {
             max_concurrent_streams: streams,
             grpc_keepalive_interval: given(interval),
             grpc_keepalive_timeout: given(timeout),
+            web: WebOptions::default(),
         }
     }
 

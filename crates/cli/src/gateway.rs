@@ -6,6 +6,7 @@ use crate::face::FaceName;
 use crate::logging::{self, LogSettings};
 use crate::modes::LogFormat;
 use crate::serve::{self, announce, exit_with_parent};
+use crate::web::WebOptions;
 use clap::Args;
 use quorate_host::Limits;
 use quorate_server::{
@@ -78,6 +79,9 @@ pub(crate) struct GatewayOptions {
     /// connection gets more than three quarters of it. Beyond, requests are refused [default: 268435456]
     #[arg(long, env = "QUORATE_MAX_CLIENT_MEMORY", value_name = "BYTES")]
     max_client_memory: Option<usize>,
+
+    #[command(flatten)]
+    web: WebOptions,
 
     /// Who says how far this machine's clock may be off: the kernel (kernel), or you (declared:ERROR, as in
     /// declared:1ms). A wrong clock costs speed, never safety [default: kernel]
@@ -163,6 +167,7 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
         connections_max,
         request_bytes_max,
         txn_ops_max: options.max_txn_ops,
+        web: options.web.resolve().map_err(Failure::Usage)?,
         ..quorate_face_etcd::Limits::default()
     };
     let plain_limits = quorate_face_plain::Limits {

@@ -32,6 +32,7 @@ mod serve;
 mod snapshots;
 mod status;
 mod up;
+mod web;
 
 use clap::{Parser, Subcommand};
 use moved::BenchCommand;

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use support::{
-    Client, Home, Up, channel, converged, eventually, expect_failure, metric, quorate, signal,
+    Client, Home, Up, channel, converged, eventually, expect_failure, metric, post, quorate, signal,
 };
 use tokio_stream::StreamExt;
 
@@ -63,6 +63,28 @@ async fn a_gateway_serves_clients_as_a_replica_does() {
     assert_eq!(other.get("a").await.unwrap(), None);
     let (revision, _) = converged(&up.urls).await;
     assert_eq!(revision, 4, "two puts and a deletion");
+    assert!(up.stop().success());
+}
+
+/// Scenario: requests in JSON to a gateway, which orders the put itself and passes the others on.
+#[tokio::test]
+async fn a_gateway_takes_requests_in_json() {
+    let home = Home::new();
+    let up = home.start(&["--protocol", "nezha", "--gateways", "1"]);
+    let gateway = &gateways(&up)[0];
+    let (key, range) = (r#"{"key":"YQ==","value":"Yg=="}"#, r#"{"key":"YQ=="}"#);
+    let put = post(gateway, "/v3/kv/put", key).await;
+    assert!(put.contains(r#""revision":"2""#), "{put}");
+    for url in up.urls.iter().chain([gateway]) {
+        let found = post(url, "/v3/kv/range", range).await;
+        assert!(found.contains(r#""kvs":[{"key":"YQ==""#), "{found}");
+    }
+    let lease = post(gateway, "/v3/lease/grant", r#"{"TTL":60,"ID":7}"#).await;
+    assert!(lease.contains(r#""ID":"7","TTL":"60""#), "{lease}");
+    let renewed = post(gateway, "/v3/lease/keepalive", r#"{"ID":7}"#).await;
+    assert!(renewed.contains(r#"{"result":{"header":"#), "{renewed}");
+    let wrong = post(gateway, "/v3/kv/put", "{}").await;
+    assert!(wrong.contains("key is not provided"), "{wrong}");
     assert!(up.stop().success());
 }
 

@@ -3,14 +3,15 @@
 use crate::compactor::Retention;
 use crate::gather::Gatherer;
 use crate::watch::Hub;
+use crate::web_access::WebAccess;
 use bytes::Bytes;
 use quorate_core::{ClusterId, Payload, Principal, ReplicaId};
 use quorate_etcd_api::errors::{self, Error};
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_etcd_store::{Applied, Query, Refused, Store, decode_result};
 use quorate_etcd_store::{QueryAnswer, Status as StoreStatus};
-use quorate_face_common::{ConnectionLimits, Metrics};
-use quorate_server::{Account, Charge, Consistency, Failure, Handle};
+use quorate_face_common::{ConnectionLimits, Metrics, exhausted};
+use quorate_server::{Account, Charge, Consistency, Exhausted, Failure, Handle};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub struct Limits {
     pub watch_fragment_bytes: usize,
     /// The folder where snapshots for clients are put together.
     pub snapshot_dir: PathBuf,
+    /// What is served besides gRPC, and to whom.
+    pub web: WebAccess,
 }
 
 impl Default for Limits {
@@ -64,11 +67,18 @@ impl Default for Limits {
             retention: None,
             watch_fragment_bytes: 3 << 19,
             snapshot_dir: std::env::temp_dir(),
+            web: WebAccess::default(),
         }
     }
 }
 
 impl Limits {
+    /// The largest message: a request and a little around it, so that a write that is too large is refused with etcd's
+    /// own text rather than by the transport.
+    pub(crate) fn message_bytes_max(&self) -> usize {
+        self.request_bytes_max + MESSAGE_BYTES_EXTRA
+    }
+
     /// What concerns connections.
     pub(crate) fn connections(&self) -> ConnectionLimits {
         ConnectionLimits {
@@ -257,6 +267,9 @@ impl Face {
 /// The term in every header: clients compare terms to notice elections, which we do not have.
 pub(crate) const TERM: u64 = 1;
 
+/// Room for what surrounds a request of the largest size.
+const MESSAGE_BYTES_EXTRA: usize = 512 << 10;
+
 /// The version of etcd we speak for.
 pub const VERSION: &str = "3.7.0";
 
@@ -284,6 +297,16 @@ pub(crate) fn failed(failure: Failure) -> Status {
         Failure::NoSpace => errors::NO_SPACE,
         Failure::Corrupt => errors::CORRUPT,
     })
+}
+
+/// There is no room for the response of a command.
+pub(crate) fn no_room(why: Exhausted) -> Status {
+    carried_out(&exhausted(why))
+}
+
+/// A write was done and its response cannot be shown. No client library repeats a call that got this code.
+pub(crate) fn carried_out(why: &Status) -> Status {
+    Status::data_loss(format!("{}; the request was carried out", why.message()))
 }
 
 /// The store answered a question nobody asked: a bug, told to the client rather than to no one.

@@ -6,25 +6,27 @@
 
 use crate::codec::{decode, decode_txn};
 use crate::face::{Face, status};
+use crate::json::{self, Answering, Calls};
 use crate::leader::requires_leader;
 use crate::reply::Reply;
+use crate::response_body::{PREFIX_BYTES, ResponseBody, message_length};
 use crate::serve::is_stream;
 use crate::server::Kv;
 use bytes::{BufMut, Bytes, BytesMut};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use prost::Message;
 use quorate_etcd_api::errors;
-use quorate_face_common::{Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted};
+use quorate_face_common::{
+    Face as _, Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, is_call,
+};
 use quorate_server::{Account, Charge};
-use std::convert::Infallible;
 use std::future::{Future, poll_fn, ready};
 use std::ops::Range;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{self, Context, Poll};
 use tokio::time::Instant;
 use tonic::body::Body as AnyBody;
-use tonic::codegen::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tonic::codegen::http::header::CONTENT_TYPE;
 use tonic::codegen::http::{Method, Request, Response};
 use tonic::metadata::GRPC_CONTENT_TYPE;
 use tonic::service::Routes;
@@ -37,8 +39,6 @@ pub(crate) struct FastPath {
     routes: Metered,
     message_bytes_max: usize,
 }
-
-type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
 impl FastPath {
     /// In front of `routes`; messages are bounded as there.
@@ -109,12 +109,25 @@ impl quorate_face_common::Face for FastPath {
                 _ => {}
             }
         }
-        let routed = self.routes.answer(request);
-        Box::pin(async move { Ok(routed.await?.map(ResponseBody::Routed)) })
+        match is_call(request.headers()) {
+            true => self.routed(request),
+            false => json::answer(self, request),
+        }
     }
 
     fn is_stream(path: &str) -> bool {
         is_stream(path)
+    }
+}
+
+impl Calls for FastPath {
+    fn face(&self) -> &Arc<Face> {
+        &self.face
+    }
+
+    fn routed(self, request: Request<AnyBody>) -> Answering {
+        let routed = self.routes.answer(request);
+        Box::pin(async move { Ok(routed.await?.map(ResponseBody::Routed)) })
     }
 }
 
@@ -127,16 +140,11 @@ pub(crate) fn is_plain(request: &Request<AnyBody>) -> bool {
         && !headers.contains_key("grpc-encoding")
 }
 
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-
 /// A part of a response that is encoded already is not copied if it is this long.
 const SENT_AS_IT_IS_BYTES_MIN: usize = 64 << 10;
 
 /// A longer answer has a buffer of its own, besides its charge.
 const SHORT_BYTES_MAX: usize = 256;
-
-/// In front of every message: whether it is compressed, and its length.
-pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// Takes the one message of a request's body, charged as it comes. Usually it comes in one frame and is not copied.
 pub(crate) async fn receive(
@@ -187,25 +195,6 @@ fn make_room(whole: &mut BytesMut, bytes_max: usize) -> Result<(), Status> {
         whole.reserve((PREFIX_BYTES + length).saturating_sub(whole.len()));
     }
     Ok(())
-}
-
-/// The length of the message that begins with these bytes, once they say it.
-pub(crate) fn message_length(received: &[u8], bytes_max: usize) -> Result<Option<usize>, Status> {
-    let Some((prefix, _)) = received.split_first_chunk::<PREFIX_BYTES>() else {
-        return Ok(None);
-    };
-    let [compressed, length @ ..] = *prefix;
-    if compressed != 0 {
-        let why = "the message is compressed, and no grpc-encoding says how";
-        return Err(Status::internal(why));
-    }
-    let length = u32::from_be_bytes(length) as usize;
-    if length > bytes_max {
-        return Err(Status::out_of_range(format!(
-            "the message has {length} bytes, more than {bytes_max}"
-        )));
-    }
-    Ok(Some(length))
 }
 
 /// Makes the answer of a reply, once there is room for it. From then on `charge` is for the answer, until the client has
@@ -267,78 +256,15 @@ impl AsRef<[u8]> for ShortMessage {
     }
 }
 
-/// The body of a response.
-pub(crate) enum ResponseBody {
-    /// One message in two parts, then the trailers that say all went well. What has left is empty,
-    /// and so is a part that there is not.
-    Message([Bytes; 2]),
-    /// Whatever the routes made, or an error.
-    Routed(AnyBody),
-    /// The gRPC response of a member to a gateway's request.
-    Passed(AnyBody),
-}
-
-/// What ends a response whose rest is lost between a gateway and a member. Without it the stream would be reset, and
-/// clients repeat what was reset with some codes.
-fn lost() -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    // Fails for statuses whose details are no header values: this one has none.
-    let _ = status(errors::TIMEOUT_CONNECTION_LOST).add_header(&mut trailers);
-    trailers
-}
-
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        match &mut *self {
-            ResponseBody::Message(parts) => {
-                if let Some(part) = parts.iter_mut().find(|part| !part.is_empty()) {
-                    return Poll::Ready(Some(Ok(Frame::data(std::mem::take(part)))));
-                }
-                *self = ResponseBody::Routed(AnyBody::empty());
-                let mut trailers = HeaderMap::with_capacity(1);
-                trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
-                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
-            }
-            ResponseBody::Routed(body) => Pin::new(body).poll_frame(context),
-            ResponseBody::Passed(body) => {
-                let passed = task::ready!(Pin::new(body).poll_frame(context));
-                Poll::Ready(passed.map(|frame| {
-                    Ok(frame.unwrap_or_else(|_| {
-                        *self = ResponseBody::Routed(AnyBody::empty());
-                        Frame::trailers(lost())
-                    }))
-                }))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            ResponseBody::Message(_) => false,
-            ResponseBody::Routed(body) | ResponseBody::Passed(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            ResponseBody::Message(_) => SizeHint::default(),
-            ResponseBody::Routed(body) | ResponseBody::Passed(body) => body.size_hint(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body::Frame;
     use quorate_etcd_api::etcdserverpb::{RangeResponse, ResponseHeader};
     use quorate_server::Budget;
     use std::collections::VecDeque;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
     use tonic::Code;
 
     /// A body that comes in these pieces.

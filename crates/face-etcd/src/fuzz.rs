@@ -2,7 +2,7 @@
 
 use crate::authority::Opening;
 use crate::codec::decode_txn;
-use crate::fast_path::message_length;
+use crate::response_body::message_length;
 use bytes::Bytes;
 use prost::Message;
 use quorate_etcd_api::TXN_PARTS_MAX;

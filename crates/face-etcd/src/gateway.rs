@@ -4,20 +4,23 @@
 use crate::authority::TolerantConnection;
 use crate::codec::{decode, decode_txn};
 use crate::face::{Face, Limits, refused, status};
-use crate::fast_path::{PREFIX_BYTES, ResponseBody, is_plain, receive, respond};
+use crate::fast_path::{is_plain, receive, respond};
+use crate::json::{self, Answering, Calls};
 use crate::leader::requires_leader;
-use crate::serve::{MESSAGE_BYTES_EXTRA, is_stream};
+use crate::response_body::{PREFIX_BYTES, ResponseBody};
+use crate::serve::is_stream;
 use crate::server::Kv;
 use axum::body::Body as PlainBody;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
 use quorate_etcd_store::{Refused, Store, check};
-use quorate_face_common::{Members, Metrics, Unanswered, admit, exhausted, metered, metrics_page};
+use quorate_face_common::{
+    Members, Metrics, Unanswered, admit, exhausted, is_call, metered, metrics_page,
+};
 use quorate_server::{Account, Charge, GatewayContext};
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use tonic::body::Body;
 use tonic::codegen::http::header::{CONTENT_TYPE, HeaderValue};
@@ -33,7 +36,7 @@ pub async fn serve_gateway(
     shutdown: impl Future<Output = ()>,
 ) {
     let connections = limits.connections();
-    let bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
+    let bytes_max = limits.message_bytes_max();
     let upstream = context.upstream.borrow().clone();
     let face = Face::new(
         context.handle,
@@ -66,8 +69,6 @@ struct GatewayFace {
     bytes_max: usize,
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
-
 impl quorate_face_common::Face for GatewayFace {
     type Body = ResponseBody;
     type Answering = Answering;
@@ -80,11 +81,24 @@ impl quorate_face_common::Face for GatewayFace {
     }
 
     fn answer(self, request: Request<Body>) -> Answering {
-        Box::pin(async move { Ok(GatewayFace::answer(self, request).await) })
+        match is_call(request.headers()) {
+            true => self.routed(request),
+            false => json::answer(self, request),
+        }
     }
 
     fn is_stream(path: &str) -> bool {
         is_stream(path)
+    }
+}
+
+impl Calls for GatewayFace {
+    fn face(&self) -> &Arc<Face> {
+        &self.face
+    }
+
+    fn routed(self, request: Request<Body>) -> Answering {
+        Box::pin(async move { Ok(GatewayFace::answer(self, request).await) })
     }
 }
 

@@ -19,22 +19,26 @@ mod fuzz;
 mod gateway;
 mod gather;
 mod health;
+mod json;
 mod kv;
 mod leader;
 mod lease;
 mod maintenance;
 mod ordered;
 mod reply;
+mod response_body;
 mod serve;
 mod slices;
 mod snapshot;
 mod watch;
+mod web_access;
 
 pub use compactor::Retention;
 pub use face::{Limits, VERSION};
 pub use gateway::serve_gateway;
 pub use quorate_face_common::Metrics;
 pub use serve::serve;
+pub use web_access::{AllowList, WebAccess};
 
 /// Clients of the services, as tonic generates them.
 pub mod client {

@@ -5,6 +5,7 @@ use crate::compactor;
 use crate::face::{Face, Limits};
 use crate::fast_path::FastPath;
 use crate::health;
+use crate::json;
 use crate::server::{ClusterServer, KvServer, LeaseServer, MaintenanceServer, WatchServer};
 use axum::Router;
 use axum::extract::Request;
@@ -44,9 +45,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) {
     let connections = limits.connections();
-    // A message is the request and a little around it; a write that is too large is refused with
-    // etcd's own text rather than by the transport.
-    let message_bytes_max = limits.request_bytes_max + MESSAGE_BYTES_EXTRA;
+    let message_bytes_max = limits.message_bytes_max();
     let face = Arc::new(Face::new(
         handle,
         limits,
@@ -86,11 +85,9 @@ pub(crate) fn is_stream(path: &str) -> bool {
     matches!(
         path,
         "/etcdserverpb.Watch/Watch" | "/etcdserverpb.Lease/LeaseKeepAlive"
-    )
+    ) || json::is_stream(path)
 }
 
 /// The largest request of services that take no keys or values. A message of empty texts takes a dozen times its length
 /// once it is decoded.
 const SMALL_BYTES_MAX: usize = 64 << 10;
-/// Room for what surrounds a request of the largest size.
-pub(crate) const MESSAGE_BYTES_EXTRA: usize = 512 << 10;

@@ -1,7 +1,7 @@
 //! Answers that are not complete: large reads, which the store answers in slices, between which
 //! others have their turn; and those whose values are kept as payloads.
 
-use crate::face::{Face, RETRY, failed, mismatch, refused};
+use crate::face::{Face, RETRY, carried_out, failed, mismatch, no_room, refused};
 use crate::gather::ValueMissing;
 use crate::reply::Reply;
 use bytes::Bytes;
@@ -198,16 +198,6 @@ impl Face {
 
 fn bytes(references: &[ValueRef]) -> usize {
     references.iter().map(|one| one.len as usize).sum()
-}
-
-/// There is no room for the response of a command.
-fn no_room(why: Exhausted) -> Status {
-    carried_out(&exhausted(why))
-}
-
-/// A write was done and its response cannot be shown. No client library repeats a call that got this code.
-fn carried_out(why: &Status) -> Status {
-    Status::data_loss(format!("{}; the request was carried out", why.message()))
 }
 
 fn compacted_again() -> Status {

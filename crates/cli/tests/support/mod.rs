@@ -366,10 +366,22 @@ pub async fn metrics(url: &str) -> String {
 
 /// What an endpoint answers to a GET.
 pub async fn page(url: &str, path: &str) -> String {
+    asked(url, &format!("GET {path}"), "").await
+}
+
+/// What an endpoint answers to a POST: all that comes until it closes the connection.
+pub async fn post(url: &str, path: &str, body: &str) -> String {
+    asked(url, &format!("POST {path}"), body).await
+}
+
+async fn asked(url: &str, line: &str, body: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let address = url.strip_prefix("http://").unwrap();
     let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let length = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
     connection.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await.unwrap();
