@@ -1,4 +1,4 @@
-//! URLs of ports, as etcd's flags have them: `http://host:port`.
+//! URLs of ports, as etcd's flags have them: `http://host:port`, or `https://host:port` where TLS is spoken.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -14,11 +14,14 @@ pub(crate) fn host_port(flag: &str, url: &str) -> Result<String, String> {
             "--{flag} {url:?}: one URL is wanted, not a list of them"
         ));
     }
-    if url.starts_with("https://") || url.starts_with("unix") {
-        return Err(format!("--{flag} {url:?}: only http:// is supported yet"));
+    if url.starts_with("unix") {
+        return Err(format!(
+            "--{flag} {url:?}: only http:// and https:// are supported"
+        ));
     }
     let rest = url
         .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"))
         .map(|rest| rest.strip_suffix('/').unwrap_or(rest));
     let port = rest
         .filter(|rest| !rest.contains('/'))
@@ -36,9 +39,32 @@ pub(crate) fn host_port(flag: &str, url: &str) -> Result<String, String> {
     match (rest, port) {
         (Some(rest), Some(_)) => Ok(rest.to_owned()),
         _ => Err(format!(
-            "--{flag} {url:?} is not of the form http://host:port"
+            "--{flag} {url:?} is not of the form http://host:port or https://host:port"
         )),
     }
+}
+
+/// Whether a URL, or the first of a list, asks for TLS.
+pub(crate) fn is_https(url: &str) -> bool {
+    url.starts_with("https://")
+}
+
+/// Whether the ports in a list of URLs speak TLS: all of them or none.
+pub(crate) fn are_https(flag: &str, urls: &str) -> Result<bool, String> {
+    let first = is_https(urls);
+    match urls.split(',').all(|url| is_https(url) == first) {
+        true => Ok(first),
+        false => Err(format!(
+            "--{flag} {urls:?}: either all of these say https:// or all say http://"
+        )),
+    }
+}
+
+/// The host in `host:port`.
+pub(crate) fn host(host_port: &str) -> &str {
+    host_port
+        .rsplit_once(':')
+        .map_or(host_port, |(host, _)| host)
 }
 
 fn is_bracketed(host: &str) -> bool {
@@ -50,31 +76,37 @@ fn is_bracketed(host: &str) -> bool {
 
 /// Whether `host:port` stands for every address of a machine, and so for none that others could reach it at.
 pub(crate) fn is_unspecified(host_port: &str) -> bool {
-    let host = host_port
-        .rsplit_once(':')
-        .map_or(host_port, |(host, _)| host);
+    let host = host(host_port);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
 }
 
+/// Whether `host:port` can be reached from its own machine alone.
+pub(crate) fn is_loopback(host_port: &str) -> bool {
+    let host = host(host_port);
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{host_port, host_ports, is_unspecified};
+    use super::{host_port, host_ports, is_loopback, is_unspecified};
 
     #[test]
-    fn only_plain_urls_with_a_port_are_taken() {
+    fn only_urls_with_a_port_are_taken() {
         assert_eq!(
             host_port("x", "http://127.0.0.1:2379").unwrap(),
             "127.0.0.1:2379"
         );
         assert_eq!(host_port("x", "http://[::1]:2379/").unwrap(), "[::1]:2379");
+        assert_eq!(host_port("x", "https://db:1").unwrap(), "db:1");
         for (url, why) in [
             ("127.0.0.1:2379", "not of the form"),
             ("http://127.0.0.1", "not of the form"),
             ("http://:2379", "not of the form"),
             ("http://a:99999", "not of the form"),
             ("http://a:1/path", "not of the form"),
-            ("https://a:1", "only http://"),
+            ("unix://a:1", "only http:// and https://"),
             ("http://a:1,http://b:2", "one URL"),
             ("http://::1:2379", "in brackets"),
             ("http://[::1:2379", "in brackets"),
@@ -103,6 +135,8 @@ mod tests {
         }
         for address in ["127.0.0.1:2379", "[::1]:2379", "host:2379", "10.0.0.0:1"] {
             assert!(!is_unspecified(address), "{address}");
+            let is_own = !address.starts_with("host") && !address.starts_with("10.");
+            assert_eq!(is_loopback(address), is_own, "{address}");
         }
     }
 }

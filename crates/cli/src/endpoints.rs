@@ -3,8 +3,11 @@
 use crate::Failure;
 use clap::Args;
 use quorate_server::StatusPage;
-use quorate_tooling::scrape::{get, post};
+use quorate_tls::Connector;
+use quorate_tooling::scrape::Fetcher;
+use quorate_tooling::tls_args::ClientTlsArgs;
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest time that an answer may take.
@@ -13,7 +16,8 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The endpoints that a command asks.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Endpoints {
-    /// Where clients reach any replica, or several; the others are found from there
+    /// Where clients reach any replica, or several; the others are found from there. TLS is spoken to
+    /// https://HOST:PORT, and without a scheme if certificates are given
     #[arg(
         long = "endpoints",
         env = "QUORATE_ENDPOINTS",
@@ -22,24 +26,54 @@ pub(crate) struct Endpoints {
         default_value = "127.0.0.1:2379"
     )]
     urls: Vec<String>,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
+}
+
+/// A cluster to be asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// The endpoints, each as [`place`] has it.
+    pub(crate) places: Vec<String>,
+    /// What connects to those that speak TLS.
+    pub(crate) tls: Option<Arc<Connector>>,
+    fetcher: Fetcher,
 }
 
 impl Endpoints {
-    /// The endpoints as they were given; an error if one is not `host:port`, with or without a scheme.
-    pub(crate) fn urls(&self) -> Result<&[String], Failure> {
-        match self.urls.iter().find(|url| !is_endpoint(url)) {
-            None => Ok(&self.urls),
-            Some(url) => Err(Failure::Usage(format!(
-                "--endpoints {url:?} is not of the form host:port or http://host:port"
-            ))),
-        }
+    /// The endpoints, and what is needed to ask there.
+    pub(crate) fn open(&self) -> Result<Asked, Failure> {
+        Asked::new(&self.urls, &self.tls)
     }
 
     /// The status page of the first replica that answers.
     pub(crate) fn status_page(&self) -> Result<StatusPage, Failure> {
+        self.open()?.first_status_page()
+    }
+}
+
+impl Asked {
+    /// These endpoints; an error if one is not `host:port`, with or without a scheme.
+    pub(crate) fn new(urls: &[String], tls: &ClientTlsArgs) -> Result<Asked, Failure> {
+        if let Some(url) = urls.iter().find(|url| !is_endpoint(url)) {
+            return Err(Failure::Usage(format!(
+                "--endpoints {url:?} is not of the form host:port, http://host:port or https://host:port"
+            )));
+        }
+        let complete: Vec<String> = urls.iter().map(|url| tls.complete(url)).collect();
+        let tls = tls.connector(&complete).map_err(Failure::Usage)?;
+        Ok(Asked {
+            places: complete.iter().map(|url| place(url).to_owned()).collect(),
+            fetcher: Fetcher::new(tls.clone()),
+            tls,
+        })
+    }
+
+    fn first_status_page(&self) -> Result<StatusPage, Failure> {
         let mut why = String::new();
-        for url in self.urls()? {
-            match status_page(url) {
+        for place in &self.places {
+            match self.status_page(place) {
                 Ok(page) => return Ok(page),
                 Err(error) => why = error,
             }
@@ -47,13 +81,25 @@ impl Endpoints {
         Err(Failure::Failed(why))
     }
 
+    /// A page of the replica at an endpoint.
+    pub(crate) fn get(&self, url: &str, path: &str) -> Result<String, String> {
+        self.fetcher.get(place(url), path)
+    }
+
+    /// The status page of the replica at an endpoint.
+    pub(crate) fn status_page(&self, url: &str) -> Result<StatusPage, String> {
+        let text = self.get(url, "/status")?;
+        let page = serde_json::from_str(&text);
+        page.map_err(|error| format!("{url} is no Quorate replica: {error}"))
+    }
+
     /// Asks the first that answers at all for something.
     pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<(), Failure> {
         let body = serde_json::to_string(body);
         let body = body.map_err(|error| Failure::Failed(error.to_string()))?;
         let mut why = String::new();
-        for url in self.urls()? {
-            match post(host_port(url), path, &body, ANSWER_TIMEOUT) {
+        for place in &self.places {
+            match self.fetcher.post(place, path, &body, ANSWER_TIMEOUT) {
                 Ok((200, _)) => return Ok(()),
                 Ok((_, answer)) => return Err(Failure::Failed(answer)),
                 Err(error) => why = error,
@@ -64,7 +110,12 @@ impl Endpoints {
 }
 
 fn is_endpoint(url: &str) -> bool {
-    match host_port(url).rsplit_once(':') {
+    let place = place(url);
+    match place
+        .strip_prefix("https://")
+        .unwrap_or(place)
+        .rsplit_once(':')
+    {
         Some((host, port)) => {
             !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok()
         }
@@ -72,16 +123,9 @@ fn is_endpoint(url: &str) -> bool {
     }
 }
 
-/// `host:port` of an endpoint.
-pub(crate) fn host_port(url: &str) -> &str {
+/// `host:port` of an endpoint, or `https://host:port` of one that speaks TLS.
+pub(crate) fn place(url: &str) -> &str {
     url.strip_prefix("http://")
         .unwrap_or(url)
         .trim_end_matches('/')
-}
-
-/// The status page of the replica at an endpoint.
-pub(crate) fn status_page(url: &str) -> Result<StatusPage, String> {
-    let text = get(host_port(url), "/status")?;
-    let page = serde_json::from_str(&text);
-    page.map_err(|error| format!("{url} is no Quorate replica: {error}"))
 }

@@ -5,15 +5,19 @@ use crate::address::host_port;
 use crate::face::FaceName;
 use crate::logging::{self, LogSettings};
 use crate::modes::LogFormat;
+use crate::peer_tls::{PeerTlsOptions, PeerTlsSettings};
 use crate::serve::{self, announce, exit_with_parent};
+use crate::tls::{AutoTlsOptions, ClientTlsOptions, ClientTlsSettings};
 use crate::web::WebOptions;
 use clap::Args;
 use quorate_host::Limits;
 use quorate_server::{
-    GatewayContext, GatewayOptions as ServerOptions, ReadyGateway, ServerError, Serving,
-    client_connections_max, raise_descriptor_limit, run_gateway,
+    GatewayContext, GatewayOptions as ServerOptions, PeerSecurity, PortTls, ReadyGateway,
+    ServerError, Serving, client_connections_max, raise_descriptor_limit, run_gateway,
 };
-use std::path::PathBuf;
+use quorate_tls::Connector;
+use quorate_tooling::tls_args::ClientTlsArgs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +92,16 @@ pub(crate) struct GatewayOptions {
     #[arg(long, env = "QUORATE_CLOCK", value_name = "SOURCE")]
     clock: Option<String>,
 
+    #[command(flatten)]
+    client_tls: ClientTlsOptions,
+
+    #[command(flatten)]
+    peer_tls: PeerTlsOptions,
+
+    // For what is passed on to members' ports for clients.
+    #[command(flatten)]
+    upstream_tls: ClientTlsArgs,
+
     /// error, warn, info, debug, trace, or a filter such as info,quorate_server=debug
     #[arg(
         long,
@@ -118,17 +132,10 @@ pub(crate) struct GatewayOptions {
 /// Runs a gateway until it is told to stop.
 pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
     exit_with_parent(options.exit_with_parent)?;
-    let members = options.peers.iter().filter(|url| !url.is_empty());
-    let members = members.map(|url| host_port("peers", url));
-    let members = members
-        .collect::<Result<Vec<String>, String>>()
-        .map_err(Failure::Usage)?;
-    if members.is_empty() {
-        let why = "--peers names no member: give the peer URL of one that runs";
-        return Err(Failure::Usage(why.to_owned()));
-    }
+    let members = members(&options.peers).map_err(Failure::Usage)?;
     let address = host_port("listen-client-urls", &options.listen_client_urls);
     let address = address.map_err(Failure::Usage)?;
+    let security = GatewaySecurity::resolve(options)?;
     let request_bytes_max = serve::request_bytes(options.max_request_bytes);
     let request_bytes_max = request_bytes_max.map_err(Failure::Usage)?;
     let client_memory = serve::client_memory(options.max_client_memory);
@@ -138,6 +145,7 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
     let clock = serve::clock(options.clock.as_deref()).map_err(Failure::Usage)?;
     let test_source = serve::test_source(options.test_source.as_deref()).map_err(Failure::Usage)?;
     start_log(options)?;
+    let (client_tls, peer_security) = security.open()?;
     let failed = |error: ServerError| Failure::Failed(error.to_string());
     let descriptors = raise_descriptor_limit();
     let connections_max = client_connections_max(descriptors, options.max_client_connections);
@@ -159,6 +167,9 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
         },
         request_timeout: Duration::from_millis(options.request_timeout_ms),
         client_memory,
+        upstream_tls: security.upstream_tls,
+        peer_security,
+        client_tls,
         clock,
         test_source,
         ..ServerOptions::to(members)
@@ -185,6 +196,49 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
     };
     let ready = move || announce(&address);
     run_gateway(server, client_port, serve, ready).map_err(failed)
+}
+
+/// What a gateway proves to members, and has its clients prove.
+struct GatewaySecurity {
+    client_tls: ClientTlsSettings,
+    peer_tls: PeerTlsSettings,
+    /// What connects to members' ports for clients, where those speak TLS.
+    upstream_tls: Option<Arc<Connector>>,
+}
+
+impl GatewaySecurity {
+    fn resolve(options: &GatewayOptions) -> Result<GatewaySecurity, Failure> {
+        let (client, url) = (&options.client_tls, &options.listen_client_urls);
+        let client_tls = client.resolve(&AutoTlsOptions::default(), url, url);
+        let peer_tls = options.peer_tls.resolve_caller(&client.parameters);
+        let upstream_tls = &options.upstream_tls;
+        let upstream_tls = upstream_tls.are_given().then(|| upstream_tls.open());
+        Ok(GatewaySecurity {
+            client_tls: client_tls.map_err(Failure::Usage)?,
+            peer_tls: peer_tls.map_err(Failure::Usage)?,
+            upstream_tls: upstream_tls.transpose().map_err(Failure::Failed)?,
+        })
+    }
+
+    /// Reads the files; a gateway has no folder to keep any in.
+    fn open(&self) -> Result<(Option<Arc<PortTls>>, PeerSecurity), Failure> {
+        let nowhere = Path::new("");
+        let peer_security = self.peer_tls.open(nowhere);
+        let peer_security = peer_security.map_err(|error| Failure::Failed(error.to_string()))?;
+        Ok((self.client_tls.open(nowhere)?, peer_security))
+    }
+}
+
+/// The addresses of members' peer ports.
+fn members(urls: &[String]) -> Result<Vec<String>, String> {
+    let members = urls.iter().filter(|url| !url.is_empty());
+    let members: Vec<String> = members
+        .map(|url| host_port("peers", url))
+        .collect::<Result<_, String>>()?;
+    match members.is_empty() {
+        true => Err("--peers names no member: give the peer URL of one that runs".to_owned()),
+        false => Ok(members),
+    }
 }
 
 /// The etcd face.

@@ -23,14 +23,17 @@ mod modes;
 mod moved;
 mod new_cluster;
 mod notify;
+mod peer_tls;
 mod polling;
 mod protocol_flags;
 mod quorums;
 mod recode;
+mod security;
 
 mod serve;
 mod snapshots;
 mod status;
+mod tls;
 mod up;
 mod web;
 

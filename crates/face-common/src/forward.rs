@@ -5,6 +5,7 @@
 //! server that goes away.
 
 use crate::connections::TIMEOUT;
+use crate::dial::Dialer;
 use crate::metered::{admit, charged};
 use quorate_server::{Account, Charge, Exhausted, Upstream};
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub struct Members {
     upstream: watch::Receiver<Upstream>,
     /// The longest time a member may take for an answer before another is asked.
     patience: Duration,
+    dialer: Dialer,
     shared: Arc<Shared>,
 }
 
@@ -94,9 +96,10 @@ impl Unanswered {
 }
 
 impl Members {
-    /// The members that the gateway knows of at any time. A member has `patience` to answer a read.
+    /// The members that the gateway knows of at any time. A member has `patience` to answer a read; `dialer` connects
+    /// to those that speak TLS.
     #[must_use]
-    pub fn new(upstream: watch::Receiver<Upstream>, patience: Duration) -> Members {
+    pub fn new(upstream: watch::Receiver<Upstream>, patience: Duration, dialer: Dialer) -> Members {
         // Gateways begin with different members.
         let first = usize::from(upstream.borrow().me.0);
         let shared = Shared {
@@ -106,6 +109,7 @@ impl Members {
         Members {
             upstream,
             patience,
+            dialer,
             shared: Arc::new(shared),
         }
     }
@@ -201,15 +205,18 @@ impl Members {
             channels.pop_first();
         }
         let endpoint = Endpoint::from_shared(url.clone()).ok()?;
-        let channel = endpoint
+        let endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(SIGN_OF_LIFE_EVERY)
             .keep_alive_timeout(SIGN_OF_LIFE_TIMEOUT)
             .initial_stream_window_size(ANSWER_AHEAD_BYTES)
             // A client that does not take its answer holds up no other one's.
             .initial_connection_window_size(WINDOW_BYTES_MAX)
-            .tcp_nodelay(true)
-            .connect_lazy();
+            .tcp_nodelay(true);
+        let channel = match url.starts_with("https://") {
+            true => endpoint.connect_with_connector_lazy(self.dialer.clone()),
+            false => endpoint.connect_lazy(),
+        };
         channels.insert(url, channel.clone());
         Some((turn, channel))
     }

@@ -5,12 +5,16 @@
 //! remote gateway has [`Members`] to pass requests on to.
 
 mod connections;
+mod dial;
 mod forward;
 mod metered;
 mod routes;
 pub mod websocket;
 
-pub use connections::{Backpressure, ConnectionLimits, Face, Heads, TakenOver, Takeover, serve};
+pub use connections::{
+    Backpressure, CommonName, ConnectionLimits, Face, Heads, TakenOver, Takeover, serve,
+};
+pub use dial::Dialer;
 pub use forward::{Members, Unanswered};
 pub use metered::{
     Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, is_call, metered, overloaded,

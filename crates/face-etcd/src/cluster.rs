@@ -140,7 +140,10 @@ fn replica(id: u64) -> Result<ReplicaId, Status> {
 fn one_url(urls: Vec<String>) -> Result<String, Status> {
     let bad = || status(errors::MEMBER_BAD_URLS);
     let [url] = <[String; 1]>::try_from(urls).map_err(|_| bad())?;
-    let rest = url.strip_prefix("http://").ok_or_else(bad)?;
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"));
+    let rest = rest.ok_or_else(bad)?;
     let (host, port) = rest.rsplit_once(':').ok_or_else(bad)?;
     let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
     let is_host = !host.is_empty() && !host.contains('/');

@@ -16,7 +16,7 @@ use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
 use quorate_etcd_store::{Refused, Store, check};
 use quorate_face_common::{
-    Members, Metrics, Unanswered, admit, exhausted, is_call, metered, metrics_page,
+    Dialer, Members, Metrics, Unanswered, admit, exhausted, is_call, metered, metrics_page,
 };
 use quorate_server::{Account, Charge, GatewayContext};
 use std::convert::Infallible;
@@ -46,7 +46,11 @@ pub async fn serve_gateway(
     );
     let gate = GatewayFace {
         face: Arc::new(face.named(upstream.cluster, upstream.me)),
-        members: Members::new(context.upstream, context.request_timeout),
+        members: Members::new(
+            context.upstream,
+            context.request_timeout,
+            Dialer::new(context.upstream_tls),
+        ),
         metrics,
         bytes_max,
     };

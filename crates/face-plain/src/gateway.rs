@@ -11,7 +11,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use bytes::Bytes;
-use quorate_face_common::{Members, Metrics, Unanswered, metrics_page, overloaded};
+use quorate_face_common::{Dialer, Members, Metrics, Unanswered, metrics_page, overloaded};
 use quorate_plain_store::Store;
 use quorate_server::{Account, GatewayContext, Handle};
 use std::future::Future;
@@ -26,7 +26,11 @@ pub async fn serve_gateway(
 ) {
     let gate = GatewayFace {
         handle: context.handle,
-        members: Members::new(context.upstream, context.request_timeout),
+        members: Members::new(
+            context.upstream,
+            context.request_timeout,
+            Dialer::new(context.upstream_tls),
+        ),
         metrics,
     };
     let router = router(gate, limits.request_bytes_max);

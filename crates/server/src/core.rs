@@ -19,8 +19,8 @@ use crate::peer::{Arrival, Links};
 use crate::quorum::QuorumWatch;
 use crate::replies::{Replies, Reply};
 use crate::snapshots::SnapshotThread;
-use crate::status::Status;
 use crate::timed_app::TimedApp;
+use crate::tls::Certificates;
 use crate::workers::Workers;
 use bytes::Bytes;
 use quorate_core::{Admission, Application, Countdown, Event, Now, Refusal, ReplicaId};
@@ -37,6 +37,7 @@ use tokio::sync::{mpsc, watch};
 
 mod perform;
 mod publish;
+mod report;
 
 /// How long the log waits before it looks again for space, or for what else the system lacked, in ns.
 const HELD_RETRY_NS: u64 = 250_000_000;
@@ -74,6 +75,10 @@ pub(crate) struct Core<A: Application> {
     /// The highest feature level that this program knows, or is to know.
     pub(crate) level: u32,
     pub(crate) payload_threshold: PayloadThreshold,
+    /// The certificates of this process, which expire some day.
+    pub(crate) certificates: Certificates,
+    /// How others prove that they may act as a member, for people; `None` if anybody may.
+    pub(crate) peer_proof: Option<&'static str>,
     /// Whether the core looks for work instead of sleeping.
     pub(crate) polls: bool,
     pub(crate) metrics: Arc<Metrics>,
@@ -614,45 +619,6 @@ impl<A: Application> Core<A> {
             disk.retry_preallocation();
         }
         full
-    }
-
-    fn status(&self) -> Status {
-        let meta = self.folder.meta();
-        let epoch = self.host.look().epoch();
-        Status {
-            cluster: meta.cluster,
-            me: meta.replica,
-            incarnation: meta.incarnation,
-            members: (self.group).members(self.host.look().epochs(), &self.links.about()),
-            epochs: self.host.look().epochs().chain.epochs().cloned().collect(),
-            level: self.host.look().epochs().level,
-            wire_version: self.host.look().supported().newest.0,
-            is_open: self.host.look().is_open(),
-            is_settled: self.host.look().is_settled(),
-            payloads_lacking: self.host.look().payloads_lacking() as u64,
-            recoded: self.host.look().recoded(),
-            recode_rate: self.host.look().limits().recode_rate,
-            protocol: epoch.protocol.clone(),
-            params: epoch.params.clone(),
-            durability: epoch.durability,
-            is_member: self.host.look().is_member(),
-            is_first: self.is_first(),
-            serving: self.host.look().is_serving(),
-            applied: self.host.look().applied(),
-            log_segments: self.folder.log_segments(),
-            snapshot_bytes: self.folder.snapshot_bytes(),
-            links_up: self.state.links_up.iter().copied().collect(),
-            uptime: self.state.began.elapsed(),
-            log_bytes: self.disk.as_ref().map_or(0, Disk::bytes),
-            quorum: self.has_quorum(),
-            clock: self.clock.error(self.clock.mono_ns()),
-            alarms: self.alarms(),
-            raised: self.raised(),
-            difference: self.difference(),
-            fragment_bytes: self.host.look().fragment_live_bytes(),
-            fragment_file_bytes: self.disk.as_ref().map_or(0, Disk::fragment_bytes),
-            free_bytes: self.disk.as_ref().and_then(Disk::free_bytes),
-        }
     }
 }
 

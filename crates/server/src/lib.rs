@@ -46,6 +46,7 @@ mod status;
 mod stop_signal;
 mod test_source;
 mod timed_app;
+mod tls;
 mod transient;
 mod workers;
 
@@ -82,3 +83,4 @@ pub use status::{
 };
 pub use stop_signal::StopSignal;
 pub use test_source::TestSource;
+pub use tls::{PeerSecret, PeerSecurity, PeerTls, PortTls};

@@ -1,5 +1,6 @@
 //! What a replica counts, under its own names and, where they mean the same, under etcd's.
 
+mod certificates;
 mod clock;
 mod connections;
 mod datagrams;
@@ -8,6 +9,7 @@ mod protocol_gauges;
 mod storage;
 
 use crate::budget::Budget;
+use certificates::CertificateMetrics;
 use clock::ClockMetrics;
 pub use connections::ConnectionCounts;
 use datagrams::DatagramMetrics;
@@ -76,6 +78,7 @@ pub struct Metrics {
     pub(crate) snapshots: SnapshotMetrics,
     pub(crate) storage: StorageMetrics,
     memory: MemoryMetrics,
+    certificates: CertificateMetrics,
     places: [Histogram; 4],
 }
 
@@ -181,10 +184,7 @@ impl Metrics {
                 "Commands answered from a saved result instead of executing them twice.",
             ),
             slots: on.counter("quorate_slots_total", "Slots applied."),
-            noop_slots: on.counter(
-                "quorate_noop_slots_total",
-                "Slots applied without an entry.",
-            ),
+            noop_slots: on.counter("quorate_noop_slots_total", "Slots without an entry."),
             caught_up_slots: on.counter(
                 "quorate_caught_up_slots_total",
                 "Slots learned from peers' logs.",
@@ -291,6 +291,7 @@ impl Metrics {
             snapshots: SnapshotMetrics::new(&on),
             storage: StorageMetrics::new(&on),
             memory: MemoryMetrics::new(&on),
+            certificates: CertificateMetrics::default(),
             places: ["ring", "order", "log", "total"].map(|place| on.place(place)),
             handle,
             recorder,
@@ -301,6 +302,7 @@ impl Metrics {
     #[must_use]
     pub fn render(&self) -> String {
         self.memory.publish();
+        self.publish_certificates();
         self.handle.render()
     }
 

@@ -68,6 +68,7 @@ impl<A: Application> Core<A> {
             .chain(known)
             .chain(self.undecided())
             .chain(self.no_quorum())
+            .chain(self.certificates.warnings())
             .collect()
     }
 

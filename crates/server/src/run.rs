@@ -1,6 +1,7 @@
 //! One replica from start to end.
 
 mod open;
+mod supervise;
 
 use crate::auto_shrink::{AutoShrink, Reaction};
 use crate::budget::{Budget, CLIENT_MEMORY};
@@ -26,6 +27,7 @@ use crate::snapshots::SnapshotThread;
 use crate::stop_signal::{StopSignal, stop_signal};
 use crate::test_source::TestSource;
 use crate::timed_app::TimedApp;
+use crate::tls::{Certificates, PeerSecurity, PortTls};
 use crate::workers::Workers;
 pub(crate) use open::host_config;
 use open::open_host;
@@ -39,12 +41,10 @@ use std::net::{TcpListener, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use supervise::{AbortOnDrop, supervise};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
-
-/// How long answers under way may take once the replica was told to stop.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// Everything a replica is run with.
 #[derive(Debug)]
@@ -72,6 +72,10 @@ pub struct ServerConfig {
     pub request_timeout: Duration,
     /// The most memory for requests being received and answers not yet taken, in bytes.
     pub client_memory: usize,
+    /// What connections between replicas begin with.
+    pub peer_security: PeerSecurity,
+    /// What connections of clients begin with, if they are to be encrypted.
+    pub client_tls: Option<Arc<PortTls>>,
     /// The threads that the parts of a replica run on.
     pub layout: Layout,
     /// The cores that threads run on, and whether they sleep.
@@ -107,6 +111,8 @@ impl ServerConfig {
             queue_max: QUEUE_MAX,
             request_timeout: REQUEST_TIMEOUT,
             client_memory: CLIENT_MEMORY,
+            peer_security: PeerSecurity::default(),
+            client_tls: None,
             layout: Layout::Threaded,
             polling: Polling::default(),
             clock: ClockSource::default(),
@@ -245,13 +251,17 @@ where
     A::Cut: Send,
 {
     let client_memory = Budget::new(config.client_memory);
+    let client_tls = config.client_tls.clone();
+    let certificates = Certificates::of(client_tls.clone(), config.peer_security.clone());
+    let _expiry = AbortOnDrop(tokio::spawn(certificates.watch()));
     let mut embedded = embed(config, app).await?;
     (embedded.metrics).show_client_memory(client_memory.clone());
     let (tell_face, stopping) = watch::channel(false);
     let listener = Listener::of_all(client_ports, Door::Client)?;
     let listener = listener
         .counted(embedded.metrics.client_connections())
-        .budgeted(client_memory);
+        .budgeted(client_memory)
+        .secured(client_tls);
     let face = tokio::spawn(face(FaceContext {
         handle: embedded.handle.clone(),
         listener,
@@ -311,6 +321,9 @@ where
     A::Cut: Send,
 {
     let metrics = Arc::new(Metrics::new());
+    let certificates = Certificates::of(config.client_tls.clone(), config.peer_security.clone());
+    metrics.show_certificates(certificates.clone());
+    metrics.show_peer_proof(config.peer_security.proof());
     let clock = Clock::new(config.clock, config.test_source.clone());
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
@@ -335,6 +348,8 @@ where
         polling: config.polling,
         request_timeout: config.request_timeout,
         identity,
+        peer_security: config.peer_security,
+        certificates,
         metrics: Arc::clone(&metrics),
         requests,
         stop: stopping,
@@ -371,6 +386,8 @@ struct Replica<A: Application> {
     polling: Polling,
     request_timeout: Duration,
     identity: Identity,
+    peer_security: PeerSecurity,
+    certificates: Certificates,
     metrics: Arc<Metrics>,
     requests: mpsc::Receiver<Request<A>>,
     stop: watch::Receiver<bool>,
@@ -394,6 +411,7 @@ impl<A: Application> Replica<A> {
             &self.peer_addresses,
             // What a later epoch's protocol orders may be long.
             self.disk.is_some(),
+            self.peer_security.clone(),
             &self.metrics,
         )?;
         let snapshots = match &self.disk {
@@ -414,6 +432,8 @@ impl<A: Application> Replica<A> {
             auto_shrink: AutoShrink::new(self.reaction),
             level: self.level,
             payload_threshold: self.handle.payload_threshold(),
+            certificates: self.certificates,
+            peer_proof: self.peer_security.proof(),
             polls: self.polling.is_busy,
             metrics: self.metrics,
             state: CoreState::new(self.request_timeout),
@@ -512,28 +532,6 @@ fn identity(meta: &Meta, boot: Boot, config: &ServerConfig) -> Identity {
         group: meta.group,
         epoch: meta.epoch.clone(),
         epoch_digest: meta.epoch.digest(),
-    }
-}
-
-/// Lets the face serve until it ends or a signal says stop; then gives it a little time. Says which signal it was.
-pub(crate) async fn supervise(
-    mut face: tokio::task::JoinHandle<Result<(), String>>,
-    signal: impl Future<Output = StopSignal>,
-    tell_face: watch::Sender<bool>,
-) -> Result<Option<StopSignal>, ServerError> {
-    let ended = |result: Result<Result<(), String>, tokio::task::JoinError>| match result {
-        Ok(result) => result.map_err(ServerError::Face),
-        Err(error) => Err(ServerError::Face(error.to_string())),
-    };
-    let signal = tokio::select! {
-        result = &mut face => return ended(result).map(|()| None),
-        signal = signal => signal,
-    };
-    tracing::info!("{signal} received, stopping");
-    let _ = tell_face.send(true);
-    match tokio::time::timeout(GRACE, &mut face).await {
-        Ok(result) => ended(result).map(|()| Some(signal)),
-        Err(_) => Ok(Some(signal)),
     }
 }
 

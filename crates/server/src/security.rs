@@ -2,6 +2,7 @@
 
 use crate::budget::{Budget, CLIENT_MEMORY};
 use crate::metrics::ConnectionCounts;
+use crate::tls::{PeerSecurity, PortTls};
 use rustix::net::sockopt;
 use std::future::poll_fn;
 use std::io;
@@ -23,7 +24,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPT_FAILURES_PER_WARNING: u32 = 100;
 
 /// A connection that was accepted or dialled.
-pub type Connection = TcpStream;
+pub use quorate_tls::Connection;
 
 /// The kind of caller that a port is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,7 @@ pub struct Listener {
     door: Door,
     counts: Arc<ConnectionCounts>,
     budget: Budget,
+    tls: Option<Arc<PortTls>>,
 }
 
 impl Listener {
@@ -54,6 +56,7 @@ impl Listener {
             door,
             counts: Arc::new(ConnectionCounts::unseen()),
             budget: Budget::new(CLIENT_MEMORY),
+            tls: None,
         })
     }
 
@@ -96,6 +99,18 @@ impl Listener {
         self.budget.clone()
     }
 
+    /// Has connections begin with a handshake of TLS, which is up to who accepts them.
+    #[must_use]
+    pub fn secured(self, tls: Option<Arc<PortTls>>) -> Self {
+        Listener { tls, ..self }
+    }
+
+    /// What connections begin with, if they are to be encrypted.
+    #[must_use]
+    pub fn tls(&self) -> Option<Arc<PortTls>> {
+        self.tls.clone()
+    }
+
     /// The address that the port listens at.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
@@ -118,7 +133,7 @@ impl Listener {
     }
 
     /// The next connection. Waits out a shortage of file descriptors or memory.
-    pub async fn accept(&self) -> (Connection, SocketAddr) {
+    pub async fn accept(&self) -> (TcpStream, SocketAddr) {
         let mut failures = 0_u32;
         loop {
             match self.accept_any().await {
@@ -150,8 +165,20 @@ fn take_over(port: std::net::TcpListener) -> io::Result<TcpListener> {
     TcpListener::from_std(port)
 }
 
-/// Connects to a peer at `host:port`.
-pub(crate) async fn dial(address: &str) -> io::Result<Connection> {
+/// Connects to a peer at `host:port`, and proves who calls.
+pub(crate) async fn dial(address: &str, security: &PeerSecurity) -> io::Result<Connection> {
+    let tcp = connect(address).await?;
+    if security.is_plain() {
+        return Ok(tcp.into());
+    }
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    match security.connect(tcp, host).await {
+        Err(error) if security.retries_in_plain(&error) => Ok(connect(address).await?.into()),
+        connected => Ok(connected?),
+    }
+}
+
+async fn connect(address: &str) -> io::Result<TcpStream> {
     let connection = TcpStream::connect(address).await?;
     admit(&connection, Door::Peer)?;
     Ok(connection)
@@ -170,8 +197,8 @@ fn admit(connection: &TcpStream, door: Door) -> io::Result<()> {
 
 /// Binds the port for datagrams beside a port for peers, under the same number.
 ///
-/// Datagrams are as safe as connections without TLS: by a secret that the connection tells. When peers begin to speak
-/// TLS, this is to take keys of their connections, or to refuse.
+/// Datagrams are as safe as connections without TLS: by a secret that the connection tells. They are no way for
+/// replicas that speak TLS.
 pub fn bind_datagrams(beside: &std::net::TcpListener) -> io::Result<std::net::UdpSocket> {
     std::net::UdpSocket::bind(beside.local_addr()?)
 }

@@ -67,6 +67,9 @@ pub struct Status {
     pub uptime: Duration,
     /// Trouble an operator should know of, in words; empty when all is well.
     pub alarms: Vec<String>,
+    /// How others prove that they may act as a member: `certificate` or `secret`; `None` if whoever reaches the peer
+    /// port may.
+    pub peer_proof: Option<&'static str>,
     /// The alarms of the group, and this replica's own where the group does not know of it yet.
     pub raised: Vec<RaisedAlarm>,
     /// A difference from a peer, where it is not known which of the two is right.
@@ -166,6 +169,10 @@ pub struct StatusPage {
     pub uptime_ms: u64,
     /// Trouble an operator should know of, in words.
     pub alarms: Vec<String>,
+    /// How others prove to its peer port that they may act as a member: `certificate` or `secret`; empty if whoever
+    /// reaches the port may, or from a program that does not say.
+    #[serde(default)]
+    pub peer_proof: String,
 }
 
 /// The clock's error, as the page shows it.
@@ -297,6 +304,7 @@ impl From<Status> for StatusPage {
             clock: Some(status.clock.into()),
             uptime_ms: status.uptime.as_millis() as u64,
             alarms: status.alarms,
+            peer_proof: status.peer_proof.unwrap_or_default().to_owned(),
         }
     }
 }

@@ -17,4 +17,5 @@ pub mod program;
 pub mod scrape;
 pub mod tables;
 pub mod terminal;
+pub mod tls_args;
 pub mod units;

@@ -3,8 +3,10 @@
 mod deadlines;
 
 pub use deadlines::Deadlines;
-use std::io::{Read, Write};
+use quorate_tls::Connector;
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What all scraped servers counted, summed.
@@ -28,9 +30,14 @@ pub struct Counters {
 impl Counters {
     /// Scrapes every URL and sums; `None` when no server answered.
     pub fn scrape(urls: &[String]) -> Option<Counters> {
+        Counters::scrape_by(&Fetcher::default(), urls)
+    }
+
+    /// Scrapes every URL with a fetcher and sums; `None` when no server answered.
+    pub fn scrape_by(fetcher: &Fetcher, urls: &[String]) -> Option<Counters> {
         let texts: Vec<String> = urls
             .iter()
-            .filter_map(|url| get(url, "/metrics").ok())
+            .filter_map(|url| fetcher.get(url, "/metrics").ok())
             .collect();
         if texts.is_empty() {
             return None;
@@ -96,17 +103,20 @@ impl Counters {
     }
 }
 
+/// Fetches pages: in plain text, and over TLS where a URL says `https://`.
+#[derive(Clone, Debug, Default)]
+pub struct Fetcher {
+    tls: Option<Arc<Connector>>,
+}
+
 /// Fetches a path of a plain HTTP server and returns the body of a 200 answer.
 pub fn get(url: &str, path: &str) -> Result<String, String> {
-    get_within(url, path, PATIENCE)
+    Fetcher::default().get(url, path)
 }
 
 /// Gets a page within `patience`, for those who have less time.
 pub fn get_within(url: &str, path: &str, patience: Duration) -> Result<String, String> {
-    match ask(url, &format!("GET {path}"), "", patience)? {
-        (200, body) => Ok(body),
-        (status, _) => Err(format!("{url}{path}: status {status}")),
-    }
+    Fetcher::default().get_within(url, path, patience)
 }
 
 /// Posts a short text to a plain HTTP server: the status of its answer, and the body.
@@ -116,45 +126,107 @@ pub fn post(
     body: &str,
     patience: Duration,
 ) -> Result<(u16, String), String> {
-    ask(url, &format!("POST {path}"), body, patience)
+    Fetcher::default().post(url, path, body, patience)
 }
 
-fn ask(url: &str, what: &str, body: &str, patience: Duration) -> Result<(u16, String), String> {
-    let authority = authority(url)?;
-    let address = authority
-        .to_socket_addrs()
-        .map_err(|error| format!("{url}: {error}"))?
-        .next()
-        .ok_or_else(|| format!("{url}: the name resolves to no address"))?;
-    let exchange = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(patience))?;
+impl Fetcher {
+    /// A fetcher that speaks TLS by these certificates; without them it knows only `http://`.
+    pub fn new(tls: Option<Arc<Connector>>) -> Fetcher {
+        Fetcher { tls }
+    }
+
+    /// Fetches a path and returns the body of a 200 answer.
+    pub fn get(&self, url: &str, path: &str) -> Result<String, String> {
+        self.get_within(url, path, PATIENCE)
+    }
+
+    fn get_within(&self, url: &str, path: &str, patience: Duration) -> Result<String, String> {
+        match self.ask(url, &format!("GET {path}"), "", patience)? {
+            (200, body) => Ok(body),
+            (status, _) => Err(format!("{url}{path}: status {status}")),
+        }
+    }
+
+    /// Posts a short text: the status of the answer, and its body.
+    pub fn post(
+        &self,
+        url: &str,
+        path: &str,
+        body: &str,
+        patience: Duration,
+    ) -> Result<(u16, String), String> {
+        self.ask(url, &format!("POST {path}"), body, patience)
+    }
+
+    fn ask(
+        &self,
+        url: &str,
+        what: &str,
+        body: &str,
+        patience: Duration,
+    ) -> Result<(u16, String), String> {
+        let authority = authority(url)?;
+        let address = authority
+            .to_socket_addrs()
+            .map_err(|error| format!("{url}: {error}"))?
+            .next()
+            .ok_or_else(|| format!("{url}: the name resolves to no address"))?;
         // HTTP/1.0 makes the server close the connection after an unchunked body.
         let length = body.len();
-        write!(
-            stream,
+        let request = format!(
             "{what} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}"
-        )?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
-    };
-    let answer = exchange().map_err(|error| format!("{url}: {error}"))?;
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .ok_or_else(|| format!("{url}: not an HTTP answer"))?;
-    let status = head.split_ascii_whitespace().nth(1);
-    let status = status.and_then(|status| status.parse().ok());
-    let status = status.ok_or_else(|| format!("{url}: not an HTTP answer"))?;
-    Ok((status, body.to_owned()))
+        );
+        let connect = || -> io::Result<TcpStream> {
+            let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+            stream.set_read_timeout(Some(patience))?;
+            Ok(stream)
+        };
+        let stream = connect().map_err(|error| format!("{url}: {error}"))?;
+        let answer = match (url.starts_with(HTTPS), &self.tls) {
+            (false, _) => exchange(stream, &request),
+            (true, None) => {
+                return Err(format!(
+                    "{url}: it wants TLS, and no certificates are given"
+                ));
+            }
+            (true, Some(tls)) => {
+                let host = authority
+                    .rsplit_once(':')
+                    .map_or(authority, |(host, _)| host);
+                let stream = tls.connect_blocking(stream, host, patience);
+                exchange(stream.map_err(|error| format!("{url}: {error}"))?, &request)
+            }
+        };
+        let answer = answer.map_err(|error| format!("{url}: {error}"))?;
+        let (head, body) = answer
+            .split_once("\r\n\r\n")
+            .ok_or_else(|| format!("{url}: not an HTTP answer"))?;
+        let status = head.split_ascii_whitespace().nth(1);
+        let status = status.and_then(|status| status.parse().ok());
+        let status = status.ok_or_else(|| format!("{url}: not an HTTP answer"))?;
+        Ok((status, body.to_owned()))
+    }
 }
 
-/// The `host:port` of an `http://host:port[/...]` URL.
-pub fn authority(url: &str) -> Result<&str, String> {
-    if url.starts_with("https://") {
-        return Err(format!("{url}: only plain http endpoints are supported"));
+/// Sends a request and reads the answer to its end.
+fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
+    stream.flush()?;
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        // Servers end connections as they like: the answer says how long it is.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !answer.is_empty() => {}
+        read => drop(read?),
     }
-    let rest = url.strip_prefix("http://").unwrap_or(url);
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The `host:port` of an `http://host:port[/...]` URL, or one with `https://`.
+pub fn authority(url: &str) -> Result<&str, String> {
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix(HTTPS));
+    let rest = rest.unwrap_or(url);
     let authority = rest.split('/').next().unwrap_or_default();
     match authority.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(authority),
@@ -201,6 +273,7 @@ fn sample(line: &str) -> Option<(&str, f64)> {
 }
 
 const PATIENCE: Duration = Duration::from_secs(2);
+const HTTPS: &str = "https://";
 
 #[cfg(test)]
 mod tests {
@@ -231,6 +304,6 @@ mod tests {
         assert_eq!(authority("http://127.0.0.1:2379/x"), Ok("127.0.0.1:2379"));
         assert_eq!(authority("localhost:1"), Ok("localhost:1"));
         assert!(authority("http://localhost").is_err());
-        assert!(authority("https://localhost:1").is_err());
+        assert_eq!(authority("https://localhost:1"), Ok("localhost:1"));
     }
 }

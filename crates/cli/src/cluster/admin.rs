@@ -1,8 +1,9 @@
 //! Asking for changes: etcd's Cluster service, as `etcdctl member` does.
 
 use crate::Failure;
-use crate::endpoints::{ANSWER_TIMEOUT, host_port};
+use crate::endpoints::{ANSWER_TIMEOUT, Asked};
 use quorate_etcd_api::etcdserverpb::{MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest};
+use quorate_face_common::Dialer;
 use quorate_face_etcd::client::ClusterClient;
 use tokio::runtime::Runtime;
 use tonic::Status;
@@ -16,22 +17,26 @@ pub(super) struct Admin {
 
 impl Admin {
     /// Connects to the first endpoint that lets it.
-    pub(super) fn connect(endpoints: &[String]) -> Result<Admin, String> {
+    pub(super) fn connect(asked: &Asked) -> Result<Admin, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| format!("cannot start the runtime: {error}"))?;
         let mut why = String::new();
-        for endpoint in endpoints {
-            let url = format!("http://{}", host_port(endpoint));
+        for place in &asked.places {
+            let url = match place.contains("://") {
+                true => place.clone(),
+                false => format!("http://{place}"),
+            };
             let channel = Endpoint::from_shared(url).map_err(|error| error.to_string())?;
             let channel = channel.timeout(ANSWER_TIMEOUT);
-            match runtime.block_on(channel.connect()) {
+            let dialer = Dialer::new(asked.tls.clone());
+            match runtime.block_on(channel.connect_with_connector(dialer)) {
                 Ok(channel) => {
                     let client = ClusterClient::new(channel);
                     return Ok(Admin { runtime, client });
                 }
-                Err(_) => why = format!("no replica answers at {endpoint}: is it running?"),
+                Err(error) => why = unreached(place, &error),
             }
         }
         Err(why)
@@ -64,6 +69,16 @@ impl Admin {
         let mut client = self.client.clone();
         let answer = self.runtime.block_on(client.member_remove(request));
         answer.map(drop).map_err(failed)
+    }
+}
+
+/// Why a replica was not reached: what its certificate lacks, or nobody is there.
+fn unreached(place: &str, error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let last = causes.last().map(ToString::to_string).unwrap_or_default();
+    match place.starts_with("https://") {
+        true => format!("no replica answers at {place}: {last}"),
+        false => format!("no replica answers at {place}: is it running?"),
     }
 }
 

@@ -1,13 +1,14 @@
 //! A new cluster by hand, from the folders of replicas that are left when too few are to go on.
 
 use crate::Failure;
-use crate::endpoints::status_page;
+use crate::endpoints::Asked;
 use crate::face::FaceName;
 use crate::serve::create_files_for_owner_only;
 use clap::Args;
 use quorate_core::ClusterId;
 use quorate_etcd_store::{Store, UnreadableVersion};
 use quorate_server::{Expected, Folder, Forced, Role, force_new_cluster, read_meta};
+use quorate_tooling::tls_args::ClientTlsArgs;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +34,9 @@ pub(crate) struct ForceOptions {
     /// Where the other replicas served clients: none of them may still reach a quorum
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     endpoints: Vec<String>,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
     /// Do it without asking the others, or although they reach a quorum
     #[arg(long)]
     force: bool,
@@ -54,7 +58,7 @@ pub(super) fn run(options: &ForceOptions) -> Result<(), Failure> {
         FaceName::must_be_etcd(&folder.meta().epoch).map_err(Failure::Failed)?;
     }
     if !options.force {
-        ask_others(&options.endpoints, folders[0].meta().cluster)?;
+        ask_others(options, folders[0].meta().cluster)?;
     }
     let edit =
         |store: &mut Store, lost: &BTreeSet<_>| edit(options, store, &store.versions_of(lost));
@@ -72,18 +76,22 @@ fn open(dir: &Path) -> Result<Folder, Failure> {
 }
 
 /// A cluster that can still decide something needs no new one.
-fn ask_others(endpoints: &[String], cluster: ClusterId) -> Result<(), Failure> {
-    if endpoints.is_empty() {
+fn ask_others(options: &ForceOptions, cluster: ClusterId) -> Result<(), Failure> {
+    if options.endpoints.is_empty() {
         return Err(Failure::Usage(
             "it is not known whether the cluster still has a quorum: name the other replicas' endpoints \
             for clients (--endpoints), or say that none is left (--force)"
                 .to_owned(),
         ));
     }
-    for endpoint in endpoints {
+    let asked = Asked::new(&options.endpoints, &options.tls)?;
+    for endpoint in &asked.places {
         // Who does not answer is gone, as far as can be seen from here.
-        let Ok(page) = status_page(endpoint) else {
-            continue;
+        let page = match asked.status_page(endpoint) {
+            Ok(page) => page,
+            // Somebody is there, and may well be of the cluster.
+            Err(why) if why.contains("certificate") => return Err(Failure::Failed(why)),
+            Err(_) => continue,
         };
         let is_ours = page.cluster_id == cluster.to_string();
         if is_ours && page.has_quorum && page.role == Role::Voting {

@@ -6,7 +6,7 @@ mod switch;
 mod table;
 
 use crate::Failure;
-use crate::endpoints::{Endpoints, status_page};
+use crate::endpoints::Endpoints;
 use admin::Admin;
 use clap::{Args, Subcommand};
 use force::ForceOptions;
@@ -201,12 +201,15 @@ fn show_status(common: &Common) -> Result<(), Failure> {
     if common.json {
         return show_json(common);
     }
+    let asked = common.endpoints.open()?;
     let page = common.endpoints.status_page()?;
     let is_up = |one: &&quorate_server::MemberPage| page.links_up.contains(&one.replica_id);
     let others = page.members.iter().filter(is_up);
     // What cannot be asked has nothing to add.
-    let others =
-        others.filter_map(|one| status_page(quorate_server::first_url(&one.client_url)).ok());
+    let others = others.filter_map(|one| {
+        let url = quorate_server::first_url(&one.client_url);
+        asked.status_page(url).ok()
+    });
     print!("{}", table::status(&page, &others.collect::<Vec<_>>()));
     Ok(())
 }
@@ -224,5 +227,5 @@ fn show_json(common: &Common) -> Result<(), Failure> {
 }
 
 fn admin(common: &Common) -> Result<Admin, Failure> {
-    Admin::connect(common.endpoints.urls()?).map_err(Failure::Failed)
+    Admin::connect(&common.endpoints.open()?).map_err(Failure::Failed)
 }

@@ -118,7 +118,7 @@ fn go_on(
         protocol: protocol.to_owned(),
         params,
     };
-    common.endpoints.post("/cluster/protocol", &page)?;
+    common.endpoints.open()?.post("/cluster/protocol", &page)?;
     let epoch = |page: &StatusPage| page.epochs.last().map_or(0, |epoch| epoch.number);
     let deadline = Instant::now() + Duration::from_secs(*wait);
     loop {

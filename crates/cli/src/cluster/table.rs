@@ -161,6 +161,7 @@ mod tests {
             memory_rss_bytes: 0,
             clock: None,
             uptime_ms: 0,
+            peer_proof: String::new(),
             alarms: Vec::new(),
         }
     }

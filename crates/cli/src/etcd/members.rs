@@ -190,7 +190,7 @@ fn ask(plan: &Plan, roster: &Roster) -> Result<Numbers, String> {
     if places.is_empty() {
         return Ok(Numbers::default());
     }
-    let numbers = find_numbers(&places, SupportedVersions::SHIPPED);
+    let numbers = find_numbers(&places, SupportedVersions::SHIPPED, &plan.peer_security);
     numbers.map_err(|error| error.to_string())
 }
 

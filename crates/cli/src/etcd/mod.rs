@@ -24,8 +24,11 @@ use crate::serve::{self, ServeOptions};
 use crate::{Cli, Command, Failure, logging};
 use clap::{CommandFactory, Parser};
 use given::{Asked, Given};
+use quorate_server::PeerSecurity;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use translate::Plan;
+use urls::Url;
 
 /// The name of the program, and of the command.
 pub(crate) const NAME: &str = "etcd";
@@ -75,8 +78,9 @@ fn start(given: &Given) -> Result<(), Failure> {
     let serve = commands.find_subcommand("serve");
     let plan = serve.ok_or_else(|| "there is no serve".to_owned());
     let plan = plan.and_then(|serve| translate::plan(given, serve));
-    let plan = plan.map_err(Failure::Failed)?;
+    let mut plan = plan.map_err(Failure::Failed)?;
     logging::start(&plan.log)?;
+    plan.peer_security = peer_security(&plan)?;
     for warning in &plan.warnings {
         tracing::warn!("{warning}");
     }
@@ -91,6 +95,20 @@ fn start(given: &Given) -> Result<(), Failure> {
         signal.end_process();
     }
     Ok(())
+}
+
+/// What connections to other members begin with, which are asked before it is known which of them this one is.
+fn peer_security(plan: &Plan) -> Result<PeerSecurity, Failure> {
+    let line = ["serve".to_owned()]
+        .into_iter()
+        .chain(plan.handed.iter().cloned());
+    let options = options(&line.collect::<Vec<_>>())?;
+    let listened = urls::joined(&plan.listen_peer);
+    let own = plan
+        .advertise_peer
+        .first()
+        .map_or_else(String::new, Url::to_string);
+    serve::peer_security(&options, &listened, &own, &plan.data_dir).map_err(as_failed)
 }
 
 /// The options of `serve` in a command line of this program.

@@ -9,6 +9,7 @@ use super::urls::{self, Url};
 use crate::logging::LogSettings;
 use crate::modes::LogFormat;
 use clap::{ArgAction, Command};
+use quorate_server::PeerSecurity;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -27,6 +28,8 @@ pub(super) struct Plan {
     pub(super) log: LogSettings,
     /// Options of `quorate serve` that mean what was given.
     pub(super) handed: Vec<String>,
+    /// What connections to other members begin with.
+    pub(super) peer_security: PeerSecurity,
     /// What people are to be told.
     pub(super) warnings: Vec<String>,
 }
@@ -102,6 +105,7 @@ pub(super) fn plan(given: &Given, serve: &Command) -> Result<Plan, String> {
         cluster,
         is_new,
         handed,
+        peer_security: PeerSecurity::default(),
         warnings,
     })
 }

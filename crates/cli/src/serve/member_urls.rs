@@ -1,6 +1,6 @@
 //! The members of a cluster and their URLs, as options list them.
 
-use crate::address::{host_port, host_ports, is_unspecified};
+use crate::address::{host_port, host_ports, is_https, is_unspecified};
 use quorate_core::ReplicaId;
 use quorate_server::MemberInfo;
 use std::collections::BTreeMap;
@@ -104,7 +104,12 @@ pub(super) fn reachable(client_url: &str, own_peer_url: &str) -> Result<String, 
     let peer = host_port("initial-cluster", own_peer_url)?;
     match (peer.rsplit_once(':'), listened.rsplit_once(':')) {
         (Some((host, _)), Some((_, port))) if !is_unspecified(&peer) => {
-            Ok(format!("http://{host}:{port}"))
+            let scheme = if is_https(client_url) {
+                "https"
+            } else {
+                "http"
+            };
+            Ok(format!("{scheme}://{host}:{port}"))
         }
         _ => Err(format!(
             "--listen-client-urls {client_url:?} listens at every address: say with --advertise-client-urls at which \

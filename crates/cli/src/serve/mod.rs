@@ -11,6 +11,7 @@ pub(crate) use settings::{
 };
 
 use crate::Failure;
+use crate::address::is_loopback;
 use crate::face::FaceName;
 use crate::modes::PeerTransport;
 use crate::new_cluster;
@@ -19,15 +20,16 @@ use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
 use quorate_server::{
-    FaceContext, Folder, Join, Joined, Meta, Metrics, PeerLinks, ServerConfig, ServerError,
-    Serving, StopSignal, bind, bind_datagrams, bootstrap, client_connections_max, holds_data, join,
-    raise_descriptor_limit,
+    FaceContext, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity, PortTls,
+    ServerConfig, ServerError, Serving, StopSignal, bind, bind_datagrams, bootstrap,
+    client_connections_max, holds_data, join, raise_descriptor_limit,
 };
 use rustix::fs::Mode;
 use rustix::rand::{GetRandomFlags, getrandom};
 use settings::ClusterState;
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -71,13 +73,16 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
     let client_connections = client_connections_max(descriptors, settings.max_client_connections);
     let client_connections = client_connections.map_err(Failure::Usage)?;
     let data = Data::look(&settings)?;
+    let client_tls = settings.security.client.open(&settings.data_dir)?;
+    let peer_security = open_peer_security(&settings)?;
     let peer_ports = listen_all("peers", &settings.listen_peer).map_err(failed)?;
     let peer_datagrams = listen_for_datagrams(&settings, &peer_ports[0]).map_err(failed)?;
     let client_ports = listen_all("clients", &settings.listen_client).map_err(failed)?;
     // Whatever else can go wrong has: a start that fails leaves no identity behind.
     let (folder, peer_addresses) = match data.begin(&settings)? {
         Begun::Known(folder) => (folder, settings.peer_addresses.clone()),
-        Begun::Unknown(unknown) => {
+        Begun::Unknown(mut unknown) => {
+            unknown.security = peer_security.clone();
             let Joined { folder, peers } = join(*unknown, &peer_ports).map_err(failed)?;
             (folder, peers)
         }
@@ -110,6 +115,8 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
         peer_ports,
         peer_datagrams,
         client_ports,
+        client_tls,
+        peer_security,
         client_connections,
     };
     let ended = replica.run();
@@ -192,6 +199,7 @@ impl Data {
                 is_new: settings.state == ClusterState::New,
                 address: settings.own_address.clone(),
                 peers: settings.peer_addresses.clone(),
+                security: PeerSecurity::default(),
                 supported: settings.supported,
                 rejoin: settings.rejoin,
                 folder,
@@ -205,6 +213,40 @@ fn random_incarnation() -> Result<Incarnation, Failure> {
     getrandom(&mut bytes[..], GetRandomFlags::empty())
         .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
     Ok(Incarnation(u128::from_le_bytes(bytes)))
+}
+
+/// What connections to other replicas begin with, for those who ask before it is known which replica they are.
+pub(crate) fn peer_security(
+    options: &ServeOptions,
+    listened: &str,
+    own: &str,
+    data_dir: &Path,
+) -> Result<PeerSecurity, Failure> {
+    let settings = options
+        .security
+        .peer(listened, own)
+        .map_err(Failure::Usage)?;
+    let opened = settings.open(data_dir);
+    opened.map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// What replicas prove to each other. Says loudly if it is nothing, and others than this machine's may call.
+fn open_peer_security(settings: &Settings) -> Result<PeerSecurity, Failure> {
+    let opened = settings.security.peer.open(&settings.data_dir);
+    let security = opened.map_err(|error| Failure::Failed(error.to_string()))?;
+    let is_open = !settings
+        .listen_peer
+        .iter()
+        .all(|address| is_loopback(address));
+    if security.proof().is_none() && is_open {
+        tracing::warn!(
+            "whoever reaches the peer port {:?} can act as a member of this cluster, and read and change everything: \
+             give replicas certificates (--peer-cert-file, --peer-key-file, --peer-trusted-ca-file and https://), or \
+             a secret (--peer-secret-file)",
+            settings.listen_peer
+        );
+    }
+    Ok(security)
 }
 
 pub(crate) fn listen(what: &'static str, address: &str) -> Result<TcpListener, ServerError> {
@@ -247,6 +289,8 @@ struct Replica {
     peer_ports: Vec<TcpListener>,
     peer_datagrams: Option<UdpSocket>,
     client_ports: Vec<TcpListener>,
+    client_tls: Option<Arc<PortTls>>,
+    peer_security: PeerSecurity,
     /// The most connections of clients that may be open.
     client_connections: usize,
 }
@@ -275,6 +319,8 @@ impl Replica {
             queue_max: QUEUE_MAX,
             request_timeout: settings.request_timeout,
             client_memory: settings.client_memory,
+            peer_security: self.peer_security,
+            client_tls: self.client_tls,
             layout: settings.layout,
             polling: settings.polling,
             clock: settings.clock,

@@ -8,6 +8,7 @@ use crate::modes::{DurabilityMode, LayoutMode, PeerTransport, ReactMode, RejoinM
 use crate::polling::PollingOptions;
 use crate::protocol_flags::ProtocolFlags;
 use crate::recode::RecodeOptions;
+use crate::security::SecurityOptions;
 use crate::snapshots::SnapshotOptions;
 use clap::{Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
@@ -158,13 +159,17 @@ pub(crate) struct ServeOptions {
     pub(super) clock: Option<String>,
 
     /// How frames travel to the other replicas: all by TCP (tcp), or short ones by UDP where datagrams arrive (udp), at
-    /// the UDP port of the same number; set it on all replicas. No encryption either way [default: tcp]
+    /// the UDP port of the same number; set it on all replicas. Datagrams are not encrypted [default: tcp]
     #[arg(long, env = "QUORATE_PEER_TRANSPORT", value_name = "TRANSPORT")]
     pub(super) peer_transport: Option<PeerTransport>,
 
     /// What runs on which thread [default: auto]
     #[arg(long, env = "QUORATE_LAYOUT", value_name = "LAYOUT")]
     pub(super) layout: Option<LayoutMode>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) security: SecurityOptions,
 
     #[command(flatten)]
     #[serde(flatten)]

@@ -1,9 +1,8 @@
 //! Asks all replicas of a cluster, found from any of them.
 
 use super::scrape::Reading;
-use crate::endpoints::{host_port, status_page};
+use crate::endpoints::{Asked, place};
 use quorate_server::{StatusPage, first_url};
-use quorate_tooling::scrape::get;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -27,15 +26,12 @@ pub(super) struct Seen {
 }
 
 /// Asks the endpoints given, and all members they know of.
-pub(super) fn gather(endpoints: &[String]) -> Vec<Gathered> {
+pub(super) fn gather(asked: &Asked) -> Vec<Gathered> {
     let mut sights: BTreeMap<String, Gathered> = BTreeMap::new();
-    let mut to_ask: BTreeSet<String> = endpoints
-        .iter()
-        .map(|url| host_port(url).to_owned())
-        .collect();
+    let mut to_ask: BTreeSet<String> = asked.places.iter().cloned().collect();
     // Those given, then the members those named.
     for _ in 0..2 {
-        for sight in ask_all(&to_ask) {
+        for sight in ask_all(asked, &to_ask) {
             sights.insert(sight.url.clone(), sight);
         }
         let members = members(sights.values());
@@ -80,28 +76,28 @@ fn members<'a>(sights: impl Iterator<Item = &'a Gathered>) -> BTreeMap<u16, Stri
         for member in &page.page.members {
             let url = members.entry(member.replica_id).or_default();
             if url.is_empty() && !member.client_url.is_empty() {
-                *url = host_port(first_url(&member.client_url)).to_owned();
+                *url = place(first_url(&member.client_url)).to_owned();
             }
         }
     }
     members
 }
 
-fn ask_all(urls: &BTreeSet<String>) -> Vec<Gathered> {
+fn ask_all(asked: &Asked, urls: &BTreeSet<String>) -> Vec<Gathered> {
     std::thread::scope(|scope| {
         let asking: Vec<_> = urls
             .iter()
-            .map(|url| scope.spawn(move || ask(url)))
+            .map(|url| scope.spawn(move || ask(asked, url)))
             .collect();
         let answers = asking.into_iter().filter_map(|one| one.join().ok());
         answers.collect()
     })
 }
 
-fn ask(url: &str) -> Gathered {
+fn ask(asked: &Asked, url: &str) -> Gathered {
     let seen = || {
-        let page = status_page(url)?;
-        let reading = Reading::parse(&get(url, "/metrics")?);
+        let page = asked.status_page(url)?;
+        let reading = Reading::parse(&asked.get(url, "/metrics")?);
         Ok(Seen {
             page,
             reading,

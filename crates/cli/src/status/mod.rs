@@ -41,8 +41,8 @@ pub(crate) struct StatusOptions {
 
 /// Shows the cluster. The exit code says whether a quorum of it serves.
 pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
-    let endpoints = options.endpoints.urls()?;
-    let mut before = gather(endpoints);
+    let asked = options.endpoints.open()?;
+    let mut before = gather(&asked);
     if let Some(seconds) = options.watch {
         let interval = Duration::try_from_secs_f64(seconds)
             .ok()
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
             ))
         })?;
         live::watch(interval, || {
-            let now = gather(endpoints);
+            let now = gather(&asked);
             let text = table::render(&Report::of(&before, &now));
             before = now;
             text
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     std::thread::sleep(LOOK_PAUSE);
-    let report = Report::of(&before, &gather(endpoints));
+    let report = Report::of(&before, &gather(&asked));
     if options.json {
         let json = serde_json::to_string(&report);
         println!(

@@ -18,6 +18,7 @@ pub(super) fn render(report: &Report) -> String {
             text += &format!("replica {}: ALARM {alarm}\n", name(replica));
         }
     }
+    text += &open_ports(report);
     if report.is_stuck() {
         text += "more replicas than may fail have lost what they promised: none of them can come \
                  back; begin a new cluster\n";
@@ -31,6 +32,23 @@ pub(super) fn render(report: &Report) -> String {
         text += &align(&latency_rows(report));
     }
     text
+}
+
+/// A line about replicas to which callers prove nothing.
+fn open_ports(report: &Report) -> String {
+    let replicas = report.replicas.iter();
+    let is_open = |replica: &&ReplicaReport| {
+        let page = replica.status.as_ref();
+        page.is_some_and(|page| page.peer_proof.is_empty())
+    };
+    let open: Vec<String> = replicas.filter(is_open).map(name).collect();
+    match open.is_empty() {
+        true => String::new(),
+        false => format!(
+            "whoever reaches a peer port can act as a member: replicas {}\n",
+            open.join(", ")
+        ),
+    }
 }
 
 fn headline(report: &Report) -> String {

@@ -2,6 +2,7 @@
 
 use super::read_ahead::ReadAhead;
 use super::registry::ConnectionState;
+use super::secured::CommonName;
 use super::takeover::{Successor, Takeover};
 use super::{Face, call_time};
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub(super) struct Exchange<F> {
     /// What streams of requests are charged to until they are taken.
     account: Account,
     body_window: Duration,
+    /// Who asks, if the client's certificate says so.
+    asker: Option<CommonName>,
     successor: Successor,
 }
 
@@ -47,8 +50,14 @@ impl<F> Exchange<F> {
             state,
             account,
             body_window,
+            asker: None,
             successor: Successor::default(),
         }
+    }
+
+    /// Tells the face who asks with each request, if anybody is known to.
+    pub(super) fn asked_by(self, asker: Option<CommonName>) -> Self {
+        Exchange { asker, ..self }
     }
 
     /// Where a request leaves what the connection goes on with.
@@ -63,6 +72,9 @@ impl<F: Face> HyperService<Request<Incoming>> for Exchange<F> {
     type Future = Answering<F::Answering>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        if let Some(asker) = &self.asker {
+            request.extensions_mut().insert(asker.clone());
+        }
         let open = OpenRequest::begin(&self.state);
         Takeover::offer(&mut request, &self.state, &self.successor);
         let is_stream = F::is_stream(request.uri().path());

@@ -10,6 +10,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+/// The first byte of a connection that begins with a handshake of TLS.
+const TLS_RECORD: u8 = 0x16;
+
 /// A connection that fails when a head has begun and is not complete some time later. The first head, or the
 /// preface of HTTP/2, has begun with the connection.
 #[derive(Debug)]
@@ -37,6 +40,9 @@ impl<T> Heads<T> {
     fn look(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return; // The client has closed its side.
+        }
+        if let (Language::Unknown(0), Some(&TLS_RECORD)) = (&self.language, bytes.first()) {
+            self.state.speaks_tls();
         }
         let mut left = bytes;
         while !left.is_empty() {

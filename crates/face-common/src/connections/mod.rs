@@ -15,6 +15,7 @@ mod heads;
 mod paced;
 mod read_ahead;
 mod registry;
+mod secured;
 mod takeover;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ mod windows;
 pub use backpressure::Backpressure;
 pub(crate) use call_time::TIMEOUT;
 pub use heads::Heads;
+pub use secured::CommonName;
 pub use takeover::{TakenOver, Takeover};
 
 use exchange::Exchange;
@@ -113,7 +115,7 @@ pub async fn serve<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     listener: Listener,
     face: impl Face,
     limits: &ConnectionLimits,
-    wrap: impl Fn(Heads<Backpressure<Connection>>) -> T,
+    wrap: impl Fn(Heads<Backpressure<Connection>>) -> T + Copy + Send + 'static,
     shutdown: impl Future<Output = ()>,
 ) {
     let registry = Registry::new(limits.connections_max, IDLE_AFTER, listener.counts());
@@ -121,24 +123,35 @@ pub async fn serve<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let windows = Windows::default();
     let mut shutdown = pin!(shutdown);
     loop {
-        let (connection, _) = tokio::select! {
+        let (connection, from) = tokio::select! {
             () = &mut shutdown => break,
             accepted = listener.accept() => accepted,
         };
         let Some(place) = registry.admit().await else {
             continue; // Dropped, and thereby closed.
         };
-        let io = Heads::new(
-            Backpressure::new(connection),
-            place.state(),
-            limits.head_timeout,
-        );
         let account = budget.account();
         let face = face.on_connection(account.clone());
         let exchange = Exchange::new(face, place.state(), account, limits.body_window);
         let window = windows.next(limits.window_bytes);
         let http = http(limits, &window);
-        tokio::spawn(serve_connection(wrap(io), exchange, http, window, place));
+        let head_timeout = limits.head_timeout;
+        let io = move |connection, place: &Place| {
+            let connection = Backpressure::new(connection);
+            wrap(Heads::new(connection, place.state(), head_timeout))
+        };
+        let Some(tls) = listener.tls() else {
+            let io = io(connection.into(), &place);
+            tokio::spawn(serve_connection(io, exchange, http, window, place));
+            continue;
+        };
+        tokio::spawn(async move {
+            if let Some(connection) = secured::accept(&tls, connection, from, &place).await {
+                let exchange = exchange.asked_by(tls.user_of(&connection).map(CommonName));
+                let io = io(connection, &place);
+                serve_connection(io, exchange, http, window, place).await;
+            }
+        });
     }
     drop(listener);
     let finished = tokio::time::timeout(limits.drain, registry.finish_all()).await;

@@ -280,6 +280,18 @@ impl ConnectionState {
         }
     }
 
+    /// The client begins a handshake of TLS, which this port does not speak.
+    pub(super) fn speaks_tls(&self) {
+        self.counts.tls_failed.increment(1);
+        if let Some(left_out) = self.counts.log.admit("tls on a plain port") {
+            tracing::warn!(
+                left_out,
+                "a client speaks TLS to this port, which is plain: have it use http://, or give this replica a \
+                 certificate and https:// in --listen-client-urls"
+            );
+        }
+    }
+
     pub(super) fn is_head_incomplete(&self) -> bool {
         self.is_head_incomplete.load(Relaxed)
     }

@@ -237,6 +237,7 @@ fn status(applied: u64) -> Status {
             estimated_ns: None,
         },
         alarms: Vec::new(),
+        peer_proof: None,
         raised: Vec::new(),
         difference: None,
         fragment_bytes: 0,

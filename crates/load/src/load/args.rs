@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::pace::Arrivals;
 use super::payload::IDENTITY_BYTES;
+use quorate_tooling::tls_args::ClientTlsArgs;
 use quorate_tooling::units;
 
 /// What every kind of load can be told.
@@ -15,6 +16,9 @@ pub struct LoadArgs {
     /// Where the servers listen, separated by commas; connections are spread over them in turn
     #[arg(long, value_delimiter = ',', default_value = "http://127.0.0.1:2379")]
     pub endpoints: Vec<String>,
+    /// What servers that speak TLS are shown, and held against.
+    #[command(flatten)]
+    pub tls: ClientTlsArgs,
     /// Connections the clients share [default: one per client, at most 16]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub conns: Option<u32>,
@@ -90,6 +94,7 @@ impl LoadArgs {
     pub fn at(endpoints: Vec<String>) -> LoadArgs {
         LoadArgs {
             endpoints,
+            tls: ClientTlsArgs::default(),
             conns: None,
             clients: 16,
             total: None,

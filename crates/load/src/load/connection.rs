@@ -1,7 +1,9 @@
 //! A connection its clients share, and how it comes back after a failure.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_tls::Connector;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -13,6 +15,7 @@ pub struct Connection {
     /// The number of the endpoint.
     pub endpoint: usize,
     authority: String,
+    tls: Option<Arc<Connector>>,
     state: Mutex<ConnectionState>,
 }
 
@@ -44,8 +47,15 @@ impl Connection {
         Connection {
             endpoint,
             authority: authority.to_owned(),
+            tls: None,
             state: Mutex::new(state),
         }
+    }
+
+    /// Has it speak TLS by these certificates, if there are any.
+    #[must_use]
+    pub fn secured(self, tls: Option<Arc<Connector>>) -> Connection {
+        Connection { tls, ..self }
     }
 
     /// The channel, connecting if there is none: one attempt, after the pause that earlier
@@ -63,7 +73,9 @@ impl Connection {
             return None;
         }
         Some(
-            match Channel::connect(&self.authority, CONNECT_PATIENCE).await {
+            match Channel::connect_secured(&self.authority, self.tls.as_deref(), CONNECT_PATIENCE)
+                .await
+            {
                 Ok(channel) => Ok(state.connected(channel)),
                 Err(text) => {
                     state.back_off();

@@ -31,10 +31,11 @@ use ledger::Ledger;
 pub use pace::Arrivals;
 use payload::Payload;
 use phase::Phase;
+use quorate_tls::Connector;
 use quorate_tooling::cleanup;
 pub use quorate_tooling::keys::Keys;
 use quorate_tooling::process::Usage;
-use quorate_tooling::scrape::{self, Counters};
+use quorate_tooling::scrape::{self, Counters, Fetcher};
 use session::{Endpoint, Session, Settings, Stats};
 pub use verify::{Readback, Verdict};
 
@@ -58,6 +59,8 @@ pub fn run(job: &Job) -> Result<Report, String> {
 struct Run<'a> {
     job: &'a Job,
     seed: u64,
+    /// What connects to endpoints that speak TLS.
+    tls: Option<Arc<Connector>>,
     session: Arc<Session>,
     clients: Vec<Client>,
 }
@@ -73,10 +76,15 @@ impl<'a> Run<'a> {
     fn new(job: &'a Job) -> Result<Run<'a>, String> {
         let load = &job.load;
         let seed = load.seed.unwrap_or_else(|| fastrand::u64(..1 << 48));
+        let tls = load.tls.connector(&load.endpoints)?;
         let endpoints = endpoints(&load.endpoints)?;
         let connections = (0..job.connections() as usize)
             .map(|index| index % endpoints.len())
-            .map(|endpoint| Connection::new(endpoint, &endpoints[endpoint].authority))
+            .map(|endpoint| {
+                let Endpoint { url, authority, .. } = &endpoints[endpoint];
+                let is_secured = load.tls.complete(url).starts_with("https://");
+                Connection::new(endpoint, authority).secured(tls.clone().filter(|_| is_secured))
+            })
             .collect();
         let session = Session {
             endpoints,
@@ -103,6 +111,7 @@ impl<'a> Run<'a> {
         Ok(Run {
             job,
             seed,
+            tls,
             session: Arc::new(session),
             clients,
         })
@@ -128,7 +137,7 @@ impl<'a> Run<'a> {
             .for_each(|endpoint| drop(endpoint.take_stats()));
         let before = Before {
             servers: Usage::of(&load.server_pids),
-            counters: Counters::scrape(&load.metrics),
+            counters: Counters::scrape_by(&self.fetcher(), &load.metrics),
             generator: Usage::of(&[std::process::id()]),
         };
         let duration = match load.total {
@@ -149,6 +158,10 @@ impl<'a> Run<'a> {
             report.verify = Some(self.verify().await);
         }
         Ok(report)
+    }
+
+    fn fetcher(&self) -> Fetcher {
+        Fetcher::new(self.tls.clone())
     }
 
     /// Connects before any clock runs, and refuses to measure endpoints that are not there.
@@ -187,7 +200,7 @@ impl<'a> Run<'a> {
     fn report(&self, phase: &Phase, duration: Option<Duration>, before: &Before) -> Report {
         let load = &self.job.load;
         let servers = Usage::of(&load.server_pids).since(before.servers);
-        let counters = Counters::scrape(&load.metrics);
+        let counters = Counters::scrape_by(&self.fetcher(), &load.metrics);
         let generator = Usage::of(&[std::process::id()]).since(before.generator);
         let stats: Vec<Stats> = self
             .session
@@ -299,7 +312,12 @@ impl<'a> Run<'a> {
             .map(|endpoint| (endpoint.url.clone(), endpoint.authority.clone()))
             .collect();
         verdict
-            .read_back(&endpoints, &self.session.payload, expectations)
+            .read_back_over(
+                self.tls.as_deref(),
+                &endpoints,
+                &self.session.payload,
+                expectations,
+            )
             .await;
         verdict
     }

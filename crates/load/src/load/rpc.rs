@@ -11,6 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use h2::client::SendRequest;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version, header};
 use prost::Message;
+use quorate_tls::{Connection, Connector};
 use tokio::net::TcpStream;
 
 /// Why a call gave no answer.
@@ -57,7 +58,16 @@ pub enum Call {
 impl Channel {
     /// Connects to `authority` (`host:port`) within `patience`.
     pub async fn connect(authority: &str, patience: Duration) -> Result<Channel, String> {
-        match tokio::time::timeout(patience, Channel::handshake(authority)).await {
+        Channel::connect_secured(authority, None, patience).await
+    }
+
+    /// Connects to `authority` (`host:port`) within `patience`, over TLS if there are certificates for that.
+    pub async fn connect_secured(
+        authority: &str,
+        tls: Option<&Connector>,
+        patience: Duration,
+    ) -> Result<Channel, String> {
+        match tokio::time::timeout(patience, Channel::handshake(authority, tls)).await {
             Ok(channel) => channel,
             Err(_) => Err(format!(
                 "connect: no answer within {} s",
@@ -66,9 +76,10 @@ impl Channel {
         }
     }
 
-    async fn handshake(authority: &str) -> Result<Channel, String> {
+    async fn handshake(authority: &str, tls: Option<&Connector>) -> Result<Channel, String> {
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let uri = |path: &str| -> Result<Uri, String> {
-            format!("http://{authority}/etcdserverpb.{path}")
+            format!("{scheme}://{authority}/etcdserverpb.{path}")
                 .parse()
                 .map_err(|_| format!("'{authority}' is not a host and a port"))
         };
@@ -78,6 +89,16 @@ impl Channel {
         stream
             .set_nodelay(true)
             .map_err(|error| format!("connect: {}", short(&error)))?;
+        let host = authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, _)| host);
+        let stream = match tls {
+            None => Connection::from(stream),
+            Some(tls) => {
+                let connected = tls.connect(stream, host).await;
+                connected.map_err(|error| format!("connect: {error}"))?
+            }
+        };
         let (sender, connection) = h2::client::Builder::new()
             .initial_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use quorate_etcd_api::mvccpb::KeyValue;
+use quorate_tls::Connector;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -83,6 +84,18 @@ impl Verdict {
         &mut self,
         endpoints: &[(String, String)],
         payload: &Payload,
+        expectations: Vec<Expectation>,
+    ) {
+        self.read_back_over(None, endpoints, payload, expectations)
+            .await;
+    }
+
+    /// Reads everything back through every endpoint, over TLS if there are certificates for that.
+    pub async fn read_back_over(
+        &mut self,
+        tls: Option<&Connector>,
+        endpoints: &[(String, String)],
+        payload: &Payload,
         mut expectations: Vec<Expectation>,
     ) {
         expectations.sort_unstable_by(|a, b| a.key.cmp(&b.key));
@@ -90,7 +103,7 @@ impl Verdict {
         for (url, authority) in endpoints {
             for serializable in [false, true] {
                 let mut check = Check::new(url, serializable, payload, &expectations);
-                if let Err(error) = check.run(authority).await {
+                if let Err(error) = check.run(authority, tls).await {
                     check.readback.error = Some(error);
                 }
                 let Check {
@@ -137,10 +150,11 @@ impl<'a> Check<'a> {
         }
     }
 
-    async fn run(&mut self, authority: &str) -> Result<(), String> {
+    async fn run(&mut self, authority: &str, tls: Option<&Connector>) -> Result<(), String> {
         let KeyRange { mut first, end } = self.payload.own_range();
         let mut reader = Reader {
             authority,
+            tls,
             channel: None,
         };
         if self.readback.serializable {
@@ -230,6 +244,7 @@ impl<'a> Check<'a> {
 /// Reads with patience: an endpoint may have to restart or catch up first.
 struct Reader<'a> {
     authority: &'a str,
+    tls: Option<&'a Connector>,
     channel: Option<Channel>,
 }
 
@@ -254,7 +269,9 @@ impl Reader<'_> {
         let channel = match &mut self.channel {
             Some(channel) => channel,
             None => {
-                let channel = Channel::connect(self.authority, Duration::from_secs(1)).await?;
+                let channel =
+                    Channel::connect_secured(self.authority, self.tls, Duration::from_secs(1))
+                        .await?;
                 self.channel.insert(channel)
             }
         };

@@ -12,6 +12,7 @@ use crate::peer::Arrival;
 use crate::peer::gateways::{GatewayHello, GatewayWelcome};
 use crate::replies::{Replies, Reply};
 use crate::run::random_u64;
+use crate::tls::PeerSecurity;
 use quorate_core::{
     Application, Boot, ClusterId, Epoch, Event, Group, MILLIS, Now, ReplicaId, Seat,
 };
@@ -37,6 +38,7 @@ pub(super) struct Settings {
     pub(super) cluster: Option<ClusterId>,
     pub(super) learns: bool,
     pub(super) supported: SupportedVersions,
+    pub(super) security: PeerSecurity,
     pub(super) limits: Limits,
     pub(super) patience: Duration,
     pub(super) jitter_seed: u64,

@@ -10,6 +10,7 @@ use crate::peer::long_frames::LongFrames;
 use crate::peer::opening::HandshakeError;
 use crate::peer::outgoing::{Framed, Outgoing, Shared};
 use crate::peer::{Arrival, Arrivals};
+use crate::tls::PeerSecurity;
 use quorate_core::{Peers, ReplicaId};
 use quorate_host::{Frame, SupportedVersions};
 use std::collections::BTreeMap;
@@ -61,6 +62,7 @@ pub(super) struct Members {
     reached: Arc<Reached>,
     hello: Arc<Mutex<GatewayHello>>,
     supported: SupportedVersions,
+    security: PeerSecurity,
     metrics: Arc<Metrics>,
     arrivals: Arrivals,
     tell: mpsc::UnboundedSender<MemberEvent>,
@@ -84,6 +86,7 @@ impl Members {
             reached: Arc::default(),
             hello: Arc::new(Mutex::new(hello)),
             supported: settings.supported,
+            security: settings.security.clone(),
             metrics: Arc::clone(metrics),
             arrivals,
             tell,
@@ -118,6 +121,7 @@ impl Members {
             reached: Arc::clone(&self.reached),
             hello: Arc::clone(&self.hello),
             supported: self.supported,
+            security: self.security.clone(),
             metrics: Arc::clone(&self.metrics),
             arrivals: self.arrivals.clone(),
             tell: self.tell.clone(),
@@ -185,6 +189,7 @@ struct Dialer {
     reached: Arc<Reached>,
     hello: Arc<Mutex<GatewayHello>>,
     supported: SupportedVersions,
+    security: PeerSecurity,
     metrics: Arc<Metrics>,
     arrivals: Arrivals,
     tell: mpsc::UnboundedSender<MemberEvent>,
@@ -205,7 +210,7 @@ impl Dialer {
                 wait_until_lost(&self.reached, member).await;
             }
             let hello = lock(&self.hello).clone();
-            match call(&self.address, &hello, self.supported).await {
+            match call(&self.address, &hello, self.supported, &self.security).await {
                 Ok((connection, welcome, version)) => {
                     (backoff, complaint) = (BACKOFF_MIN, String::new());
                     let member = welcome.from;

@@ -13,14 +13,16 @@ use crate::error::ServerError;
 use crate::handle::Handle;
 use crate::metrics::Metrics;
 use crate::peer::gateways::GatewayWelcome;
+use crate::run::{AbortOnDrop, Serving, random_u64, runtime, supervise};
 use crate::run::{QUEUE_MAX, REQUEST_TIMEOUT};
-use crate::run::{Serving, random_u64, runtime, supervise};
 use crate::security::{Door, Listener};
 use crate::stop_signal::{StopSignal, stop_signal};
 use crate::test_source::TestSource;
+use crate::tls::{Certificates, PeerSecurity, PortTls};
 use members::MemberEvent;
 use quorate_core::{Application, ClusterId, Epoch, ReplicaId};
 use quorate_host::{Limits, SupportedVersions};
+use quorate_tls::Connector;
 use std::fmt;
 use std::future::Future;
 use std::net::TcpListener;
@@ -49,6 +51,12 @@ pub struct GatewayOptions {
     pub request_timeout: Duration,
     /// The most memory for requests being received and answers not yet taken, in bytes.
     pub client_memory: usize,
+    /// What connects to members' ports for clients, where those speak TLS.
+    pub upstream_tls: Option<Arc<Connector>>,
+    /// What connections to members' peer ports begin with.
+    pub peer_security: PeerSecurity,
+    /// What connections of clients begin with, if they are to be encrypted.
+    pub client_tls: Option<Arc<PortTls>>,
     /// The source of the bound on the clock's error.
     pub clock: ClockSource,
     /// Faults of the clock that a test asks for.
@@ -68,6 +76,9 @@ impl GatewayOptions {
             queue_max: QUEUE_MAX,
             request_timeout: REQUEST_TIMEOUT,
             client_memory: CLIENT_MEMORY,
+            upstream_tls: None,
+            peer_security: PeerSecurity::default(),
+            client_tls: None,
             clock: ClockSource::default(),
             test_source: TestSource::default(),
         }
@@ -100,6 +111,8 @@ pub struct GatewayContext<A: Application> {
     pub upstream: watch::Receiver<Upstream>,
     /// The longest time a member may take for an answer before another one is asked.
     pub request_timeout: Duration,
+    /// What connects to members' ports for clients, where those speak TLS.
+    pub upstream_tls: Option<Arc<Connector>>,
     /// Becomes true when it should take no more requests and finish those under way.
     pub stopping: watch::Receiver<bool>,
 }
@@ -158,6 +171,7 @@ pub async fn reach(options: GatewayOptions) -> Result<ReachedCluster, ServerErro
         cluster: options.cluster,
         learns: options.learns,
         supported: options.supported,
+        security: options.peer_security,
         limits: options.limits,
         patience: options.request_timeout,
         jitter_seed: random_u64()?,
@@ -242,6 +256,8 @@ pub struct ReadyGateway {
     client_port: TcpListener,
     request_timeout: Duration,
     client_memory: Budget,
+    client_tls: Option<Arc<PortTls>>,
+    upstream_tls: Option<Arc<Connector>>,
     ready: Box<dyn FnOnce()>,
     signal: Pin<Box<dyn Future<Output = StopSignal>>>,
 }
@@ -273,15 +289,20 @@ impl ReadyGateway {
     {
         let mut linked = self.reached.link::<A>();
         (linked.metrics).show_client_memory(self.client_memory.clone());
+        let certificates = Certificates::of(self.client_tls.clone(), PeerSecurity::default());
+        linked.metrics.show_certificates(certificates.clone());
+        let _expiry = AbortOnDrop(tokio::spawn(certificates.watch()));
         let (tell_face, stopping) = watch::channel(false);
         let face = tokio::spawn(face(GatewayContext {
             handle: linked.handle.clone(),
             listener: Listener::new(self.client_port, Door::Client)?
                 .counted(linked.metrics.client_connections())
-                .budgeted(self.client_memory),
+                .budgeted(self.client_memory)
+                .secured(self.client_tls),
             metrics: linked.metrics(),
             upstream: linked.upstream.clone(),
             request_timeout: self.request_timeout,
+            upstream_tls: self.upstream_tls,
             stopping,
         }));
         (self.ready)();
@@ -313,6 +334,7 @@ where
     let result = runtime.block_on(async {
         let request_timeout = options.request_timeout;
         let client_memory = Budget::new(options.client_memory);
+        let (client_tls, upstream_tls) = (options.client_tls.clone(), options.upstream_tls.clone());
         let mut signal = Box::pin(stop_signal()?);
         let reached = tokio::select! {
             reached = reach(options) => reached?,
@@ -326,6 +348,8 @@ where
             client_port,
             request_timeout,
             client_memory,
+            client_tls,
+            upstream_tls,
             ready: Box::new(ready),
             signal,
         };

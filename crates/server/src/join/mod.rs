@@ -17,6 +17,7 @@ use crate::peer::opening::{self, Caller, HandshakeError};
 use crate::peer::pending::Pending;
 use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
+use crate::tls::PeerSecurity;
 use inquiry::{Answered, Answers, Inquiry, InquiryStep};
 use quorate_core::{ClusterId, Incarnation, ReplicaId};
 use quorate_host::SupportedVersions;
@@ -51,6 +52,8 @@ pub struct Join {
     pub address: String,
     /// Other replicas, and where their peer ports are: where to ask.
     pub peers: Vec<(ReplicaId, String)>,
+    /// What connections between replicas begin with.
+    pub security: PeerSecurity,
     /// The wire versions that the replica speaks.
     pub supported: SupportedVersions,
     /// Whether it comes back as a new member, if it has lost its data, or as itself.
@@ -91,6 +94,7 @@ struct Asking {
     dir: PathBuf,
     expected: Expected,
     supported: SupportedVersions,
+    security: PeerSecurity,
     folder: Option<Folder>,
     inquiry: Inquiry,
     /// A number by which it recognises its own questions.
@@ -123,6 +127,7 @@ impl Asking {
             dir: join.dir,
             expected: join.expected,
             supported: join.supported,
+            security: join.security,
             folder: join.folder,
         })
     }
@@ -220,9 +225,9 @@ impl Asking {
                 to: *peer,
                 asker: supported.asks_for_addresses().then_some(self.asker),
             };
-            let address = address.clone();
+            let (address, security) = (address.clone(), self.security.clone());
             asking.spawn(async move {
-                let answer = ask(&address, &question, supported);
+                let answer = ask(&address, &question, supported, &security);
                 let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer)
                     .await
                     .ok()?
@@ -250,7 +255,7 @@ impl Asking {
     async fn answer_all(&self, listener: &Listener) {
         let (cluster, from) = (self.inquiry.cluster, self.inquiry.me);
         loop {
-            let (mut connection, caller) = listener.accept().await;
+            let (connection, caller) = listener.accept().await;
             let place = self.pending.begin(caller.ip());
             let answer = JoinAnswer {
                 cluster,
@@ -260,9 +265,14 @@ impl Asking {
             };
             let (supported, asker) = (self.supported, self.asker);
             let hears_itself = Arc::clone(&self.hears_itself);
+            let security = self.security.clone();
             tokio::spawn(async move {
                 // Whoever gets no answer asks again.
-                let reply = reply(&mut connection, &answer, supported, asker);
+                let reply = async {
+                    let secured = security.accept(connection, caller).await;
+                    let mut connection = secured.map_err(HandshakeError::Security)?;
+                    reply(&mut connection, &answer, supported, asker).await
+                };
                 let heard = tokio::select! {
                     heard = tokio::time::timeout(ANSWER_TIMEOUT, reply) => heard,
                     () = place.gives_way() => return,
@@ -284,8 +294,10 @@ async fn ask(
     address: &str,
     question: &JoinQuestion,
     supported: SupportedVersions,
+    security: &PeerSecurity,
 ) -> Result<JoinAnswer, HandshakeError> {
-    let mut connection = security::dial(address).await.map_err(HandshakeError::Io)?;
+    let dialled = security::dial(address, security).await;
+    let mut connection = dialled.map_err(HandshakeError::Io)?;
     opening::send(&mut connection, question, supported)
         .await
         .map_err(HandshakeError::Io)?;
@@ -366,6 +378,7 @@ mod tests {
             address: address.clone(),
             peers: Vec::new(),
             supported,
+            security: PeerSecurity::default(),
             rejoin: Rejoin::NewMember,
             folder: None,
         })
@@ -378,7 +391,8 @@ mod tests {
             incarnation: fresh_incarnation().unwrap(),
             token: Boot(7),
         };
-        let mut connection = security::dial(&address).await.unwrap();
+        let dialled = security::dial(&address, &PeerSecurity::default()).await;
+        let mut connection = dialled.unwrap();
         opening::send(&mut connection, &asked, supported)
             .await
             .unwrap();

@@ -4,6 +4,7 @@ use super::{ANSWER_TIMEOUT, ask};
 use crate::error::ServerError;
 use crate::peer::join_question::{JoinQuestion, Stage};
 use crate::run::random_u64;
+use crate::tls::PeerSecurity;
 use quorate_core::{ClusterId, ReplicaId};
 use quorate_host::SupportedVersions;
 use std::collections::BTreeMap;
@@ -46,6 +47,7 @@ impl Numbers {
 pub fn find_numbers(
     addresses: &[String],
     supported: SupportedVersions,
+    security: &PeerSecurity,
 ) -> Result<Numbers, ServerError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -64,8 +66,9 @@ pub fn find_numbers(
         let mut asking = tokio::task::JoinSet::new();
         for address in addresses {
             let (address, question) = (address.clone(), question.clone());
+            let security = security.clone();
             asking.spawn(async move {
-                let answer = ask(&address, &question, supported);
+                let answer = ask(&address, &question, supported, &security);
                 let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
                 Some((address, answer.ok()?.ok()?))
             });

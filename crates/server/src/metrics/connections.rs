@@ -1,6 +1,7 @@
 //! What is counted of clients' connections.
 
 use super::{Metrics, Registry};
+use crate::log_limit::LogLimit;
 use metrics::{Counter, Gauge};
 use std::fmt;
 
@@ -18,6 +19,10 @@ pub struct ConnectionCounts {
     pub half_open: Counter,
     /// Closed because the body of a request came too slowly.
     pub slow_bodies: Counter,
+    /// Closed because their handshake of TLS failed, or because they spoke TLS where that is not expected.
+    pub tls_failed: Counter,
+    /// Bounds lines in the log about these connections.
+    pub log: LogLimit,
 }
 
 impl fmt::Debug for ConnectionCounts {
@@ -37,6 +42,8 @@ impl ConnectionCounts {
             idle_closed: Counter::noop(),
             half_open: Counter::noop(),
             slow_bodies: Counter::noop(),
+            tls_failed: Counter::noop(),
+            log: LogLimit::default(),
         }
     }
 }
@@ -49,7 +56,7 @@ impl Metrics {
         let closed = |reason| {
             let help = "Connections of clients that were closed, by reason: half-open (the head of a request did \
                         not come within 10 s), slow (a body brought less than 1 KiB/s), idle (others were wanted \
-                        more when as many were open as may be).";
+                        more when as many were open as may be), tls (no handshake of TLS came about).";
             on.labelled(
                 "quorate_client_connections_closed_total",
                 help,
@@ -72,6 +79,8 @@ impl Metrics {
             idle_closed: closed("idle"),
             half_open: closed("half-open"),
             slow_bodies: closed("slow"),
+            tls_failed: closed("tls"),
+            log: LogLimit::default(),
         }
     }
 }

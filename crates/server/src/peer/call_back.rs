@@ -19,7 +19,6 @@ use super::handshake::{Hello, PeerInfo, RejectCode, Rejection};
 use super::opening::{self, HandshakeError, Opening};
 use crate::security;
 use quorate_core::{Boot, ClusterId, Decoder, Encoder, Incarnation, ReplicaId, Wire, WireError};
-use quorate_host::SupportedVersions;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -200,7 +199,7 @@ impl PeerContext {
             incarnation: life,
             token: hello.boot,
         };
-        match call_back(address, &asked, self.identity.supported).await {
+        match call_back(address, &asked, self).await {
             Outcome::Answered(true) => {
                 origin.note_genuine(hello);
                 Ok(())
@@ -218,9 +217,10 @@ impl PeerContext {
 }
 
 /// Asks at an address whether a hello came from there.
-async fn call_back(address: &str, asked: &CallBack, supported: SupportedVersions) -> Outcome {
+async fn call_back(address: &str, asked: &CallBack, context: &PeerContext) -> Outcome {
+    let supported = context.identity.supported;
     let call = async {
-        let mut connection = match security::dial(address).await {
+        let mut connection = match security::dial(address, &context.security).await {
             Ok(connection) => connection,
             Err(error) => return Outcome::Unreached(error.to_string()),
         };
@@ -278,8 +278,10 @@ mod tests {
     use crate::join::fresh_incarnation;
     use crate::peer::frame::header;
     use crate::security::{Connection, bind};
+    use crate::tls::PeerSecurity;
     use bytes::Bytes;
     use quorate_core::Member;
+    use quorate_host::SupportedVersions;
     use std::sync::Arc;
     use tokio::io::AsyncWriteExt;
 
@@ -294,7 +296,9 @@ mod tests {
 
     /// Says hello at an address, and something that looks like a frame behind it.
     async fn say(address: &str, hello: &Hello) -> (Connection, Result<(), Rejection>) {
-        let mut connection = security::dial(address).await.unwrap();
+        let mut connection = security::dial(address, &PeerSecurity::default())
+            .await
+            .unwrap();
         let said = opening::send(&mut connection, hello, SupportedVersions::SHIPPED).await;
         said.unwrap();
         let (welcome, _) = opening::receive::<Welcome>(&mut connection, SupportedVersions::SHIPPED)
@@ -370,7 +374,8 @@ mod tests {
         let listener = security::Listener::new(port, security::Door::Peer).unwrap();
         let mut taken = Vec::new();
         loop {
-            let (mut connection, _) = listener.accept().await;
+            let (connection, _) = listener.accept().await;
+            let mut connection = Connection::from(connection);
             let caller = opening::receive_caller(&mut connection, me.supported).await;
             if let Ok(Caller::Peer(..)) = caller
                 && opens.load(Ordering::Relaxed)

@@ -8,12 +8,14 @@
 use super::addresses::{Addresses, decode_address};
 use super::frame::FrameDecoder;
 use super::handshake::{Lane, PeerLane, RejectCode, Rejection};
+pub(crate) use super::last_heard::LastHeard;
 use super::long_frames::{LongFrames, Room};
 use super::opening::{self, HandshakeError, Opening};
 use super::outgoing::{Framed, Outgoing, Shared, drain};
 use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
 use crate::metrics::PeerMetrics;
 use crate::security::{self, Connection};
+use crate::tls::PeerSecurity;
 use quorate_core::{Boot, ClusterId, Decoder, Encoder, Epoch, Group, ReplicaId, Wire, WireError};
 use quorate_host::{SupportedVersions, WireVersion};
 use std::collections::BTreeMap;
@@ -21,7 +23,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 /// Gateways connected to a replica at once, at most.
 const GATEWAYS_MAX: usize = 256;
@@ -126,24 +128,6 @@ struct GatewayConnection {
     heard: Arc<LastHeard>,
     /// Ends the connection: the same gateway has another one, or another gateway its place.
     ends: Arc<Notify>,
-}
-
-/// When something arrived on a connection last.
-#[derive(Debug)]
-pub(crate) struct LastHeard(Mutex<Instant>);
-
-impl LastHeard {
-    pub(crate) fn now() -> LastHeard {
-        LastHeard(Mutex::new(Instant::now()))
-    }
-
-    fn note(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    fn at(&self) -> Instant {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// What becomes of what arrives on a connection.
@@ -399,9 +383,10 @@ pub(crate) async fn call(
     address: &str,
     hello: &GatewayHello,
     supported: SupportedVersions,
+    security: &PeerSecurity,
 ) -> Result<(Connection, GatewayWelcome, WireVersion), HandshakeError> {
     let greet = async {
-        let dialled = security::dial(address).await;
+        let dialled = security::dial(address, security).await;
         let mut connection = dialled.map_err(HandshakeError::Io)?;
         opening::send(&mut connection, hello, supported)
             .await
@@ -514,9 +499,14 @@ mod tests {
     async fn gateway(address: &str, me: u16) -> Connection {
         let mut hello = hello(me, 1);
         hello.group = identity(1).group;
-        let (connection, ..) = call(address, &hello, SupportedVersions::SHIPPED)
-            .await
-            .unwrap();
+        let (connection, ..) = call(
+            address,
+            &hello,
+            SupportedVersions::SHIPPED,
+            &PeerSecurity::default(),
+        )
+        .await
+        .unwrap();
         connection
     }
 

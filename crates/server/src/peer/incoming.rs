@@ -9,8 +9,10 @@ use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
 use crate::metrics::PeerMetrics;
 use crate::security::{Connection, Listener};
 use quorate_host::WireVersion;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -45,20 +47,19 @@ pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
         let place = pending.begin(from.ip());
         let acceptor = Arc::clone(&acceptor);
         callers.spawn(async move {
-            let mut connection = connection;
             let greeted = tokio::select! {
-                greeted = timeout(HANDSHAKE_TIMEOUT, greet(&mut connection, &acceptor)) => {
+                greeted = timeout(HANDSHAKE_TIMEOUT, welcome(connection, from, &acceptor)) => {
                     greeted.unwrap_or(Err(HandshakeError::Timeout))
                 }
                 () = place.gives_way() => Err(HandshakeError::Crowded),
             };
             drop(place);
             match greeted {
-                Ok(None) => {}
-                Ok(Some(Welcomed::Peer(caller))) => {
+                Ok((_, None)) => {}
+                Ok((connection, Some(Welcomed::Peer(caller)))) => {
                     serve_on_lane_thread(connection, caller, acceptor).await;
                 }
-                Ok(Some(Welcomed::Gateway(hello, version))) => {
+                Ok((connection, Some(Welcomed::Gateway(hello, version)))) => {
                     let Acceptor { context, arrivals, .. } = &*acceptor;
                     let metrics = &acceptor.gateways;
                     gateways::serve(connection, hello, version, context, arrivals, metrics).await;
@@ -80,6 +81,18 @@ fn why(error: &HandshakeError) -> String {
         HandshakeError::NotAPeer => "not a Quorate replica".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// Secures a connection and answers the caller. Says whose frames follow.
+async fn welcome(
+    connection: TcpStream,
+    from: SocketAddr,
+    acceptor: &Acceptor,
+) -> Result<(Connection, Option<Welcomed>), HandshakeError> {
+    let secured = acceptor.context.security.accept(connection, from).await;
+    let mut connection = secured.map_err(HandshakeError::Security)?;
+    let welcomed = greet(&mut connection, acceptor).await?;
+    Ok((connection, welcomed))
 }
 
 /// Answers a caller. Says whose frames follow; none follow a mere question.
@@ -165,11 +178,11 @@ async fn serve_on_lane_thread(connection: Connection, caller: PeerLane, acceptor
         return serve(connection, caller, &acceptor).await;
     };
     // Without it, the connection is lost, as connections are.
-    let Ok(connection) = connection.into_std() else {
+    let Ok(connection) = connection.detach() else {
         return;
     };
     handle.spawn(async move {
-        if let Ok(connection) = Connection::from_std(connection) {
+        if let Ok(connection) = Connection::attach(connection) {
             serve(connection, caller, &acceptor).await;
         }
     });

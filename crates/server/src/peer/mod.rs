@@ -7,13 +7,16 @@ pub(crate) mod addresses;
 mod arrivals;
 pub(crate) mod call_back;
 mod contacts;
+mod context;
 pub(crate) mod datagrams;
 pub(crate) mod frame;
+mod framed;
 pub(crate) mod gateways;
 pub(crate) mod handshake;
 pub(crate) mod incarnations;
 mod incoming;
 pub(crate) mod join_question;
+mod last_heard;
 pub(crate) mod long_frames;
 pub(crate) mod opening;
 pub(crate) mod outgoing;
@@ -23,14 +26,13 @@ mod sockets;
 pub(crate) mod threads;
 pub(crate) mod transmit;
 
-use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
 use crate::security::Listener;
+use crate::tls::PeerSecurity;
 use addresses::Addresses;
 pub(crate) use arrivals::{Arrival, Arrivals};
-use contacts::Contacts;
+use context::PeerContext;
 use datagrams::Datagrams;
-use gateways::Gateways;
 use handshake::{Identity, PeerInfo};
 use incarnations::Incarnations;
 use quorate_core::{Epoch, Member, ReplicaId};
@@ -45,34 +47,6 @@ use std::{fmt, io};
 use tokio::sync::mpsc;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What handshakes need to know: who this replica is, and who its peers are.
-#[derive(Clone, Debug)]
-struct PeerContext {
-    identity: Arc<Identity>,
-    incarnations: Arc<Incarnations>,
-    contacts: Arc<Contacts>,
-    /// What takes and sends datagrams, if frames may go that way.
-    datagrams: Option<Arc<Datagrams>>,
-    gateways: Arc<Gateways>,
-    /// For lines about strangers.
-    log: Arc<LogLimit>,
-}
-
-#[cfg(test)]
-impl PeerContext {
-    /// A replica that nobody has called.
-    fn alone(identity: Identity) -> PeerContext {
-        PeerContext {
-            incarnations: Arc::new(Incarnations::of(&identity.epoch)),
-            identity: Arc::new(identity),
-            contacts: Arc::default(),
-            datagrams: None,
-            gateways: Arc::default(),
-            log: Arc::default(),
-        }
-    }
-}
 
 /// What carries frames between this replica and its peers.
 ///
@@ -120,17 +94,11 @@ impl Links {
         incarnations: Incarnations,
         addresses: &[(ReplicaId, String)],
         bulk: bool,
+        security: PeerSecurity,
         metrics: &Arc<Metrics>,
     ) -> io::Result<(Links, mpsc::Receiver<Arrival>)> {
         let (arrivals, receiver) = Arrivals::new();
-        let mut context = PeerContext {
-            identity: Arc::new(identity),
-            incarnations: Arc::new(incarnations),
-            contacts: Arc::default(),
-            datagrams: None,
-            gateways: Arc::default(),
-            log: Arc::default(),
-        };
+        let mut context = PeerContext::new(identity, incarnations, security);
         let mut transport: Box<dyn Transport> = match way {
             TransportSetup::Sockets(listener, datagrams, threads) => {
                 context.datagrams = datagrams.map(Arc::new);
@@ -245,7 +213,9 @@ pub(crate) mod tests {
         ) -> Replica {
             let metrics = Arc::new(Metrics::new());
             let incarnations = Incarnations::of(&identity.epoch);
-            let started = Links::start(way, identity, incarnations, peers, true, &metrics);
+            let security = PeerSecurity::default();
+            let started =
+                Links::start(way, identity, incarnations, peers, true, security, &metrics);
             let (links, arrivals) = started.unwrap();
             Replica {
                 links,

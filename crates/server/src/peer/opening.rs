@@ -12,6 +12,7 @@ use super::join_question::JoinQuestion;
 use bytes::Bytes;
 use quorate_core::{Decoder, Wire, WireError};
 use quorate_host::{SupportedVersions, WireVersion};
+use quorate_tls::TlsError;
 use std::fmt;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -46,6 +47,8 @@ pub(crate) enum Caller {
 pub(crate) enum HandshakeError {
     /// The connection failed or closed.
     Io(io::Error),
+    /// Neither encrypted nor proved, as it should be.
+    Security(TlsError),
     /// What answers is no replica of this kind at all.
     NotAPeer,
     /// The two sides have no wire version in common.
@@ -70,6 +73,7 @@ impl HandshakeError {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             HandshakeError::Io(_) => "connection",
+            HandshakeError::Security(error) => error.kind(),
             HandshakeError::NotAPeer => "magic",
             HandshakeError::Version { .. } => "version",
             HandshakeError::Malformed(_) => "malformed",
@@ -84,9 +88,10 @@ impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HandshakeError::Io(error) => write!(f, "{error}"),
+            HandshakeError::Security(error) => write!(f, "{error}"),
             HandshakeError::NotAPeer => f.write_str(
                 "what answers there is not a Quorate replica's peer port: check the addresses in \
-                 --initial-cluster",
+                 --initial-cluster, and whether that port wants TLS",
             ),
             HandshakeError::Version { theirs, mine } => write!(
                 f,
@@ -119,7 +124,8 @@ pub(crate) async fn send<T: Opening>(
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     bytes.extend_from_slice(&body);
-    to.write_all(&bytes).await
+    to.write_all(&bytes).await?;
+    to.flush().await
 }
 
 /// Receives one message, and the version to go on in.

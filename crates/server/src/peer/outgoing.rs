@@ -3,6 +3,8 @@
 
 use super::datagrams::{self, Path, Unfit};
 use super::frame;
+pub(crate) use super::framed::Framed;
+use super::framed::header;
 use super::handshake::{Lane, PeerLane, RejectCode, Welcome};
 use super::opening::{self, HandshakeError};
 use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
@@ -12,7 +14,6 @@ use crate::security::{self, Connection};
 use bytes::{Buf, Bytes};
 use quorate_core::ReplicaId;
 use quorate_host::WireVersion;
-use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,32 +129,6 @@ impl Outgoing {
     }
 }
 
-/// A frame for some peers.
-#[derive(Debug)]
-pub(crate) struct Framed<'a> {
-    chunks: &'a [Bytes],
-    length: usize,
-    /// The header, made when the first connection needs it.
-    header: OnceCell<Bytes>,
-}
-
-impl<'a> Framed<'a> {
-    /// `None` if it is larger than a peer would take.
-    pub(crate) fn of(chunks: &'a [Bytes]) -> Option<Framed<'a>> {
-        let length = chunks.iter().map(Bytes::len).sum();
-        frame::is_length(length).then(|| Framed {
-            chunks,
-            length,
-            header: OnceCell::new(),
-        })
-    }
-
-    fn header(&self) -> Bytes {
-        let made = || header(self.chunks).unwrap_or_else(|| unreachable!("its length is right"));
-        self.header.get_or_init(made).clone()
-    }
-}
-
 impl Queue {
     /// Whether a frame goes by datagram.
     fn by_datagram(&mut self, frame: &Framed<'_>, metrics: &PeerMetrics) -> bool {
@@ -212,7 +187,17 @@ impl Queue {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        match connection.try_flush() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether something waits for the socket.
+    fn has_leftover(&self) -> bool {
+        let of_connection =
+            |(connection, _): &(Arc<Connection>, WireVersion)| connection.has_unsent();
+        self.bytes > 0 || self.connection.as_ref().is_some_and(of_connection)
     }
 
     fn written(&mut self, mut count: usize) {
@@ -270,17 +255,17 @@ impl Shared {
     /// Gives the kernel all it takes right now; the rest goes when the socket is ready. Bulk goes from
     /// another thread.
     pub(crate) fn flush(&self) {
-        let left = {
+        let (left, has_leftover) = {
             let mut queue = self.queue();
             if self.lane == Lane::Messages {
                 queue.send_datagrams(&self.metrics);
                 // An error shows in the connection's own task as well, which ends it there.
                 let _ = queue.write();
             }
-            queue.bytes
+            (queue.bytes, queue.has_leftover())
         };
         self.metrics.queued_bytes.set(left as f64);
-        if left > 0 {
+        if has_leftover {
             self.leftover.notify_one();
         }
     }
@@ -410,7 +395,7 @@ pub(super) async fn dial(
     context: &PeerContext,
 ) -> Result<(Connection, WireVersion), HandshakeError> {
     let greet = async {
-        let mut connection = security::dial(&shared.address)
+        let mut connection = security::dial(&shared.address, &context.security)
             .await
             .map_err(HandshakeError::Io)?;
         let supported = context.identity.supported;
@@ -487,7 +472,7 @@ pub(super) async fn drain(shared: &Shared, connection: &Connection) -> String {
                 if let Err(error) = queue.write() {
                     return error.to_string();
                 }
-                if queue.pieces.is_empty() && queue.bare.is_empty() {
+                if queue.pieces.is_empty() && queue.bare.is_empty() && !connection.has_unsent() {
                     break;
                 }
             }
@@ -510,9 +495,4 @@ async fn closed(connection: &Connection) -> String {
             Err(error) => return error.to_string(),
         }
     }
-}
-
-/// The header of a frame as a piece of its own; `None` if the frame is too large to send.
-fn header(payload: &[Bytes]) -> Option<Bytes> {
-    frame::header(payload).map(|header| Bytes::copy_from_slice(&header))
 }

@@ -154,7 +154,7 @@ impl Datagrams {
         let _ends = Ends(|| self.associations.end(&association));
         let sent = opening::send(&mut connection, &terms, context.identity.supported).await;
         sent.ok()?;
-        let (mut reading, mut writing) = connection.split();
+        let (mut reading, mut writing) = tokio::io::split(connection);
         let mut byte = [0; 1];
         tokio::select! {
             () = association.report(&mut writing) => None,
