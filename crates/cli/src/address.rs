@@ -2,8 +2,23 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+/// Where to listen for clients, by each URL in a list given for `flag`: `host:port`, or `unix:PATH` for a socket in the
+/// file system.
+pub(crate) fn places(flag: &str, urls: &str) -> Result<Vec<String>, String> {
+    let place = |url: &str| match url.strip_prefix("unix:") {
+        None => host_port(flag, url),
+        Some(rest) => match rest.strip_prefix("//").unwrap_or(rest) {
+            "" => Err(format!("--{flag} {url:?} has no path of a socket")),
+            path => Ok(format!("unix:{path}")),
+        },
+    };
+    are_https(flag, urls)?;
+    urls.split(',').map(place).collect()
+}
+
 /// The `host:port` of each URL in a list given for `flag`, with commas between them.
 pub(crate) fn host_ports(flag: &str, urls: &str) -> Result<Vec<String>, String> {
+    are_https(flag, urls)?;
     urls.split(',').map(|url| host_port(flag, url)).collect()
 }
 
@@ -90,7 +105,7 @@ pub(crate) fn is_loopback(host_port: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{host_port, host_ports, is_loopback, is_unspecified};
+    use super::{host_port, host_ports, is_loopback, is_unspecified, places};
 
     #[test]
     fn only_urls_with_a_port_are_taken() {
@@ -123,9 +138,18 @@ mod tests {
     #[test]
     fn a_list_is_taken_where_one_is_wanted() {
         let urls = "http://127.0.0.1:1,http://[::1]:2";
-        let places = ["127.0.0.1:1".to_owned(), "[::1]:2".to_owned()];
-        assert_eq!(host_ports("x", urls).as_deref(), Ok(&places[..]));
+        let both = ["127.0.0.1:1".to_owned(), "[::1]:2".to_owned()];
+        assert_eq!(host_ports("x", urls).as_deref(), Ok(&both[..]));
         assert!(host_ports("x", "http://a:1,").is_err());
+        let urls = "unix:///run/s,http://a:1,unix:s";
+        let found = places("x", urls).unwrap();
+        assert_eq!(found, ["unix:/run/s", "a:1", "unix:s"]);
+        assert!(places("x", "unix://").is_err());
+        let error = places("x", "http://a:1,https://b:1").unwrap_err();
+        assert!(
+            error.contains("either all of these say https://"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use support::{Client, channel, eventually, expect_failure, free_ports, output, program, signal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A folder with a program of the name `etcd` in it, and ports.
 struct Home {
@@ -321,6 +322,65 @@ async fn a_file_says_everything() {
         assert!(log.contains(said), "{said}: {log}");
     }
     assert_eq!(running.log(), "");
+}
+
+/// Scenario: the ports that charts give monitoring and browsers, and a log on a disk of its own.
+#[tokio::test]
+async fn ports_beside_the_one_for_clients_and_a_log_elsewhere() {
+    let home = Home::new();
+    let (url, http, metrics) = (home.client_url(0), home.client_url(1), home.client_url(2));
+    let wal = home.path("wal");
+    let flags = [
+        format!("--initial-cluster={}", home.cluster(1)),
+        format!("--listen-client-urls={url},unix://socket"),
+        format!("--listen-client-http-urls={http}"),
+        format!("--listen-metrics-urls={metrics}"),
+        format!("--wal-dir={}", wal.display()),
+        "--max-concurrent-streams=100".to_owned(),
+        "--grpc-keepalive-interval=10s".to_owned(),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let running = start(&home, 0, &flags);
+    put(&url, "k").await;
+    for (place, path, code) in [
+        (&url, "/health", 404),
+        (&http, "/health", 200),
+        (&http, "/version", 200),
+        (&metrics, "/health", 200),
+        (&metrics, "/metrics", 200),
+        (&metrics, "/readyz", 200),
+        (&metrics, "/version", 404),
+        (&metrics, "/status", 404),
+    ] {
+        assert_eq!(support::get(place, path).await.0, code, "{place}{path}");
+    }
+    for place in [&http, &metrics] {
+        let mut client = Client::connect(place).await;
+        assert!(client.put("k", "other").await.is_err());
+    }
+    assert_eq!(get(&url, "k").await.as_deref(), Some("value"));
+    // A socket in the file system is a port for clients as well.
+    let mut socket = tokio::net::UnixStream::connect(home.path("socket"))
+        .await
+        .unwrap();
+    let request = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    socket.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    let segments = || fs::read_dir(&wal).unwrap().count();
+    assert!(segments() > 0 && home.path("infra0.etcd/log").is_symlink());
+    running.stop().await;
+
+    // The link is kept, and what the flag says must be so.
+    let running = start(&home, 0, &flags[1..3]);
+    assert_eq!(get(&url, "k").await.as_deref(), Some("value"));
+    running.stop().await;
+    let mut command = home.etcd();
+    command
+        .args(home.own_flags(0))
+        .args(["--wal-dir", "elsewhere"]);
+    expect_failure(&mut command, 1, "(--wal-dir)");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod dial;
 mod forward;
 mod metered;
 mod routes;
+mod side_ports;
 pub mod websocket;
 
 pub use connections::{
@@ -20,3 +21,4 @@ pub use metered::{
     Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, is_call, metered, overloaded,
 };
 pub use routes::{Console, Metrics, Probe, Probing, add_routes, alarm_name, json, metrics_page};
+pub use side_ports::{observer_limits, observing, serve_beside, serve_routes, share_out};

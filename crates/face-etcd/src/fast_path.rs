@@ -8,6 +8,7 @@ use crate::codec::{decode, decode_txn};
 use crate::face::{Face, status};
 use crate::json::{self, Answering, Calls};
 use crate::leader::requires_leader;
+use crate::plain_http::not_found;
 use crate::reply::Reply;
 use crate::response_body::{PREFIX_BYTES, ResponseBody, message_length};
 use crate::serve::is_stream;
@@ -38,6 +39,18 @@ pub(crate) struct FastPath {
     face: Arc<Face>,
     routes: Metered,
     message_bytes_max: usize,
+    serves: Serves,
+}
+
+/// What a port is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Serves {
+    /// A port for everything.
+    All,
+    /// A port for gRPC calls, beside one for plain HTTP.
+    Calls,
+    /// A port for plain HTTP.
+    Http,
 }
 
 impl FastPath {
@@ -48,7 +61,13 @@ impl FastPath {
             face,
             routes,
             message_bytes_max,
+            serves: Serves::All,
         }
+    }
+
+    /// Takes only what a port is for.
+    pub(crate) fn serving(self, serves: Serves) -> Self {
+        FastPath { serves, ..self }
     }
 
     /// Answers a call of one message each way.
@@ -94,6 +113,9 @@ impl quorate_face_common::Face for FastPath {
             let refusal = status(errors::NO_LEADER).into_http();
             return Box::pin(ready(Ok(refusal.map(ResponseBody::Routed))));
         }
+        if self.serves == Serves::Http && is_call(request.headers()) {
+            return refused();
+        }
         if is_plain(&request) {
             match request.uri().path() {
                 "/etcdserverpb.KV/Put" => {
@@ -111,6 +133,7 @@ impl quorate_face_common::Face for FastPath {
         }
         match is_call(request.headers()) {
             true => self.routed(request),
+            false if self.serves == Serves::Calls => refused(),
             false => json::answer(self, request),
         }
     }
@@ -118,6 +141,12 @@ impl quorate_face_common::Face for FastPath {
     fn is_stream(path: &str) -> bool {
         is_stream(path)
     }
+}
+
+/// The answer to what another port is for.
+fn refused() -> Answering {
+    let answer = not_found().map(AnyBody::new);
+    Box::pin(ready(Ok(answer.map(ResponseBody::Routed))))
 }
 
 impl Calls for FastPath {

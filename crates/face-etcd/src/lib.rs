@@ -25,6 +25,7 @@ mod leader;
 mod lease;
 mod maintenance;
 mod ordered;
+mod plain_http;
 mod reply;
 mod response_body;
 mod serve;

@@ -3,20 +3,23 @@
 use crate::authority::TolerantConnection;
 use crate::compactor;
 use crate::face::{Face, Limits};
-use crate::fast_path::FastPath;
+use crate::fast_path::{FastPath, Serves};
 use crate::health;
 use crate::json;
+use crate::plain_http::not_found;
 use crate::server::{ClusterServer, KvServer, LeaseServer, MaintenanceServer, WatchServer};
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use quorate_etcd_store::Store;
-use quorate_face_common::Metrics;
-use quorate_server::{Handle, Listener};
+use quorate_face_common::{
+    Metrics, is_call, observer_limits, observing, serve_beside, serve_routes, share_out,
+};
+use quorate_server::{ClientListeners, Handle};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use tokio::sync::watch;
 use tonic::Status;
 use tonic::service::Routes;
 
@@ -38,30 +41,55 @@ fn router(face: &Arc<Face>, message_bytes_max: usize) -> Router {
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while.
 pub async fn serve(
-    listener: Listener,
+    ports: impl Into<ClientListeners>,
     handle: Handle<Store>,
     limits: Limits,
     metrics: Option<Metrics>,
     shutdown: impl Future<Output = ()>,
 ) {
-    let connections = limits.connections();
+    let ports = ports.into();
+    let all = limits.connections();
+    let [connections, of_http] = match &ports.http {
+        Some(_) => share_out(&all),
+        None => [all.clone(), all.clone()],
+    };
     let message_bytes_max = limits.message_bytes_max();
     let face = Arc::new(Face::new(
         handle,
         limits,
         metrics,
-        listener.budget().account(),
+        ports.clients.budget().account(),
     ));
     let compaction = compactor::run(Arc::clone(&face));
     let routes = Routes::from(router(&face, message_bytes_max)).prepare();
+    let observed = observing(health::add_routes(Router::new(), &face));
+    let (of_observers, stopping) = (observer_limits(&all), watch::Sender::new(false));
+    let observers = serve_routes(
+        ports.observers,
+        observed,
+        &of_observers,
+        stopping.subscribe(),
+    );
     let front = FastPath::new(face, routes, message_bytes_max);
-    let serving = quorate_face_common::serve(
-        listener,
-        front,
+    let is_for = match ports.http.is_some() {
+        true => Serves::Calls,
+        false => Serves::All,
+    };
+    let of_web = front.clone().serving(Serves::Http);
+    let http = serve_beside(ports.http, of_web, &of_http, stopping.subscribe());
+    let clients = quorate_face_common::serve(
+        ports.clients,
+        front.serving(is_for),
         &connections,
         TolerantConnection::new,
-        shutdown,
+        async {
+            shutdown.await;
+            stopping.send_replace(true);
+        },
     );
+    let serving = async {
+        tokio::join!(clients, http, observers);
+    };
     let mut serving = pin!(serving);
     tokio::select! {
         () = &mut serving => {}
@@ -72,12 +100,11 @@ pub async fn serve(
 
 /// Answers what no route takes, in the language it was asked in.
 async fn unknown(request: Request) -> Response {
-    let kind = request.headers().get(header::CONTENT_TYPE);
-    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+    if is_call(request.headers()) {
         let path = request.uri().path();
         return Status::unimplemented(format!("unknown method {path}")).into_http();
     }
-    (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
+    not_found()
 }
 
 /// Calls whose requests are streams of messages.

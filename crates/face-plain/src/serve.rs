@@ -8,12 +8,16 @@ use axum::routing::{get, post, put};
 use axum::{Extension, Router};
 use bytes::Bytes;
 use quorate_core::{Principal, Wire};
-use quorate_face_common::{ConnectionLimits, Console, Metered, Metrics, Probing, json};
+use quorate_face_common::{
+    ConnectionLimits, Console, Metered, Metrics, Probing, json, observer_limits, observing,
+    serve_routes, share_out,
+};
 use quorate_plain_store::{Item, Outcome, Query, QueryAnswer, Refused, Store, Write};
-use quorate_server::{Account, Consistency, Failure, Handle, Listener};
+use quorate_server::{Account, ClientListeners, Consistency, Failure, Handle, Listener};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tonic::service::Routes;
 
 /// The longest key: a path of a URL has room for it.
@@ -40,6 +44,17 @@ impl Default for Limits {
             connections_max: 10_000,
             request_bytes_max: 3 << 19,
             drain: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Limits {
+    /// What concerns connections.
+    fn connections(&self) -> ConnectionLimits {
+        ConnectionLimits {
+            connections_max: self.connections_max,
+            drain: self.drain,
+            ..ConnectionLimits::default()
         }
     }
 }
@@ -92,15 +107,32 @@ impl Face {
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while.
 pub async fn serve(
-    listener: Listener,
+    ports: impl Into<ClientListeners>,
     handle: Handle<Store>,
     limits: Limits,
     metrics: Option<Metrics>,
     shutdown: impl Future<Output = ()>,
 ) {
+    let (ports, stopping) = (ports.into(), watch::Sender::new(false));
     let face = Face::new(handle);
     let router = router(&face, metrics, limits.request_bytes_max);
-    serve_router(router, listener, &limits, shutdown).await;
+    let all = limits.connections();
+    let [_, of_http] = share_out(&all);
+    let of_observers = observer_limits(&all);
+    // All of it is plain HTTP: at a port of its own it is served as well.
+    let http = serve_routes(ports.http, router.clone(), &of_http, stopping.subscribe());
+    let observed = observing(router.clone());
+    let observers = serve_routes(
+        ports.observers,
+        observed,
+        &of_observers,
+        stopping.subscribe(),
+    );
+    let clients = serve_router(router, ports.clients, &limits, async {
+        shutdown.await;
+        stopping.send_replace(true);
+    });
+    tokio::join!(clients, http, observers);
 }
 
 /// Serves these routes; see [`serve`].
@@ -112,11 +144,7 @@ pub(crate) async fn serve_router(
 ) {
     let account = listener.budget().account();
     let routes = Metered::new(Routes::from(router).prepare(), account);
-    let connections = ConnectionLimits {
-        connections_max: limits.connections_max,
-        drain: limits.drain,
-        ..ConnectionLimits::default()
-    };
+    let connections = limits.connections();
     quorate_face_common::serve(listener, routes, &connections, |one| one, shutdown).await;
 }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const OWNER_ONLY: u32 = 0o700;
 const META: &str = "meta";
 const LOCK: &str = "lock";
-const LOG: &str = "log";
+pub(crate) const LOG: &str = "log";
 const FRAGMENTS: &str = "bulk";
 const SNAPSHOTS: &str = "snap";
 /// What etcd has in its data folder.
@@ -89,7 +89,7 @@ pub(crate) fn begin_folder(dir: &Path) -> Result<Folders, FolderError> {
 }
 
 /// Creates a folder for its owner alone, and those above it that are not there.
-fn create_folder(path: &Path) -> Result<(), FolderError> {
+pub(crate) fn create_folder(path: &Path) -> Result<(), FolderError> {
     let mut builder = fs::DirBuilder::new();
     let created = builder.recursive(true).mode(OWNER_ONLY).create(path);
     created.map_err(|error| io_error("create", path, &error))

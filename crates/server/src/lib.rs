@@ -29,12 +29,14 @@ mod group;
 mod handle;
 mod join;
 mod log_limit;
+mod log_place;
 mod meta;
 mod metrics;
 mod mirrored_file;
 mod offline;
 mod peer;
 mod polling;
+mod port;
 mod quorum;
 mod reachability;
 mod replies;
@@ -69,15 +71,19 @@ pub use group::{ChangeError, GroupChange};
 pub use handle::{Consistency, Failure, Handle, MemberInfo, PayloadThreshold, Request, first_url};
 pub use join::{Join, JoinError, Joined, Numbers, Rejoin, find_numbers, join};
 pub use log_limit::LogLimit;
+pub use log_place::place_log;
 pub use meta::{META_FORMAT, Meta, MetaError, ReplicaState};
 pub use metrics::{ConnectionCounts, Metrics, PeerMetrics};
 pub use peer::rings::Rings;
 pub use polling::{Polling, TooManyPollers};
+pub use port::{Port, SocketFile};
 pub use quorate_host::epochs::{Alarm, AlarmKind};
 pub use quorate_host::{PayloadGone, SupportedVersions};
 pub use quorum::Quorum;
 pub use run::{Embedded, FaceContext, Layout, PeerLinks, ServerConfig, Serving, embed, run};
-pub use security::{Connection, Door, Listener, bind, bind_datagrams};
+pub use security::{
+    ClientListeners, ClientPorts, Connection, Door, Listener, bind, bind_datagrams,
+};
 pub use status::{
     ClockPage, EpochPage, MemberPage, ProtocolPage, RaisedAlarm, Role, Status, StatusPage,
 };

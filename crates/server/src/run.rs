@@ -22,7 +22,7 @@ use crate::peer::threads::LinksThread;
 use crate::peer::transmit::Tx;
 use crate::peer::{Links, SocketThreads, TransportSetup};
 use crate::polling::Polling;
-use crate::security::{Door, Listener};
+use crate::security::{ClientListeners, ClientPorts, Door, Listener};
 use crate::snapshots::SnapshotThread;
 use crate::stop_signal::{StopSignal, stop_signal};
 use crate::test_source::TestSource;
@@ -192,8 +192,8 @@ const CORES_THREADED: usize = 3;
 pub struct FaceContext<A: Application> {
     /// The handle to the replica.
     pub handle: Handle<A>,
-    /// The face's port for clients.
-    pub listener: Listener,
+    /// The face's ports for clients.
+    pub listeners: ClientListeners,
     /// The metrics for the face's page.
     pub metrics: Arc<Metrics>,
     /// Becomes true when it should take no more requests and finish those under way.
@@ -208,7 +208,7 @@ pub type Serving = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 /// `ready` is called once the ports for clients answer.
 pub fn run<A: Application + Send + 'static>(
     config: ServerConfig,
-    client_ports: Vec<TcpListener>,
+    client_ports: ClientPorts,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
     ready: impl FnOnce(),
@@ -240,7 +240,7 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 
 async fn serve<A: Application + Send + 'static>(
     config: ServerConfig,
-    client_ports: Vec<TcpListener>,
+    client_ports: ClientPorts,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
     ready: impl FnOnce(),
@@ -257,14 +257,11 @@ where
     let mut embedded = embed(config, app).await?;
     (embedded.metrics).show_client_memory(client_memory.clone());
     let (tell_face, stopping) = watch::channel(false);
-    let listener = Listener::of_all(client_ports, Door::Client)?;
-    let listener = listener
-        .counted(embedded.metrics.client_connections())
-        .budgeted(client_memory)
-        .secured(client_tls);
+    let counts = || embedded.metrics.client_connections();
+    let listeners = client_ports.open(counts, &client_memory, client_tls)?;
     let face = tokio::spawn(face(FaceContext {
         handle: embedded.handle.clone(),
-        listener,
+        listeners,
         metrics: embedded.metrics(),
         stopping,
     }));

@@ -2,6 +2,7 @@
 
 use crate::budget::{Budget, CLIENT_MEMORY};
 use crate::metrics::ConnectionCounts;
+use crate::port::{Accepted, OpenPort, Port};
 use crate::tls::{PeerSecurity, PortTls};
 use rustix::net::sockopt;
 use std::future::poll_fn;
@@ -10,15 +11,13 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 /// How long data may stay unacknowledged before a connection counts as dead: a peer behind a
 /// partition is found soon after the partition heals, instead of after the kernel's own minutes.
 const UNACKNOWLEDGED_MS_MAX: u32 = 5_000;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
-/// Connections that the kernel keeps until they are accepted, as far as the system allows; the library asks for 128.
-const CONNECTIONS_WAITING_MAX: i32 = 4096;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// One warning for each ten seconds in which no connection can be accepted.
 const ACCEPT_FAILURES_PER_WARNING: u32 = 100;
@@ -38,20 +37,79 @@ pub enum Door {
 /// A port that accepts connections of one kind of caller, or several that are the same.
 #[derive(Debug)]
 pub struct Listener {
-    inner: TcpListener,
+    inner: OpenPort,
     /// Ports beside the first.
-    others: Vec<TcpListener>,
+    others: Vec<OpenPort>,
     door: Door,
     counts: Arc<ConnectionCounts>,
     budget: Budget,
     tls: Option<Arc<PortTls>>,
 }
 
+/// Bound ports for clients.
+#[derive(Debug, Default)]
+pub struct ClientPorts {
+    /// Ports for everything that is not served elsewhere; at least one.
+    pub all: Vec<Port>,
+    /// Ports for plain HTTP, which the others leave to these then.
+    pub http: Vec<Port>,
+    /// Ports for metrics and health.
+    pub observers: Vec<Port>,
+    /// Whether the ports for plain HTTP, and those for metrics, begin with TLS where the others do.
+    pub secured: [bool; 2],
+}
+
+/// The ports for clients of a replica that runs.
+#[derive(Debug)]
+pub struct ClientListeners {
+    /// The port for everything that is not served elsewhere.
+    pub clients: Listener,
+    /// A port for plain HTTP, which the other leaves to this one then.
+    pub http: Option<Listener>,
+    /// A port for metrics and health.
+    pub observers: Option<Listener>,
+}
+
+impl From<Listener> for ClientListeners {
+    fn from(clients: Listener) -> Self {
+        ClientListeners {
+            clients,
+            http: None,
+            observers: None,
+        }
+    }
+}
+
+impl ClientPorts {
+    /// Takes over the ports; what becomes of connections is counted together, and has one budget.
+    pub(crate) fn open(
+        self,
+        counts: impl Fn() -> ConnectionCounts,
+        budget: &Budget,
+        tls: Option<Arc<PortTls>>,
+    ) -> io::Result<ClientListeners> {
+        let open = |ports: Vec<Port>, is_secured: bool| -> io::Result<Listener> {
+            let listener = Listener::of_all(ports, Door::Client)?;
+            let listener = listener.counted(counts()).budgeted(budget.clone());
+            Ok(listener.secured(tls.clone().filter(|_| is_secured)))
+        };
+        let beside = |ports: Vec<Port>, is_secured| {
+            let is_wanted = !ports.is_empty();
+            is_wanted.then(|| open(ports, is_secured)).transpose()
+        };
+        Ok(ClientListeners {
+            clients: open(self.all, true)?,
+            http: beside(self.http, self.secured[0])?,
+            observers: beside(self.observers, self.secured[1])?,
+        })
+    }
+}
+
 impl Listener {
     /// Takes over a bound port.
-    pub fn new(port: std::net::TcpListener, door: Door) -> io::Result<Self> {
+    pub fn new(port: impl Into<Port>, door: Door) -> io::Result<Self> {
         Ok(Listener {
-            inner: take_over(port)?,
+            inner: port.into().open()?,
             others: Vec::new(),
             door,
             counts: Arc::new(ConnectionCounts::unseen()),
@@ -61,13 +119,10 @@ impl Listener {
     }
 
     /// Takes over bound ports, at least one: a caller may come to any of them.
-    pub fn of_all(
-        ports: impl IntoIterator<Item = std::net::TcpListener>,
-        door: Door,
-    ) -> io::Result<Self> {
-        let mut ports = ports.into_iter();
+    pub fn of_all(ports: impl IntoIterator<Item: Into<Port>>, door: Door) -> io::Result<Self> {
+        let mut ports = ports.into_iter().map(Into::into);
         let first = ports.next().ok_or(io::ErrorKind::InvalidInput)?;
-        let others = ports.map(take_over).collect::<io::Result<_>>()?;
+        let others = ports.map(Port::open).collect::<io::Result<_>>()?;
         Ok(Listener {
             others,
             ..Listener::new(first, door)?
@@ -116,11 +171,15 @@ impl Listener {
         self.inner.local_addr()
     }
 
-    /// The next connection to any of the ports.
-    async fn accept_any(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        if self.others.is_empty() {
-            return self.inner.accept().await;
+    fn admit(&self, accepted: &Accepted) -> io::Result<()> {
+        match accepted.is_tcp {
+            true => admit(&accepted.connection, self.door),
+            false => Ok(()),
         }
+    }
+
+    /// The next connection to any of the ports.
+    async fn accept_any(&self) -> io::Result<Accepted> {
         poll_fn(|context| {
             let mut ports = self.others.iter().chain([&self.inner]);
             let accepted = ports.find_map(|port| match port.poll_accept(context) {
@@ -137,9 +196,10 @@ impl Listener {
         let mut failures = 0_u32;
         loop {
             match self.accept_any().await {
-                Ok((connection, from)) => match admit(&connection, self.door) {
-                    Ok(()) => return (connection, from),
+                Ok(accepted) => match self.admit(&accepted) {
+                    Ok(()) => return (accepted.connection, accepted.from),
                     Err(error) => {
+                        let from = accepted.from;
                         tracing::debug!(%from, %error, "a connection was lost before it was accepted");
                     }
                 },
@@ -156,13 +216,6 @@ impl Listener {
             }
         }
     }
-}
-
-fn take_over(port: std::net::TcpListener) -> io::Result<TcpListener> {
-    port.set_nonblocking(true)?;
-    // Where more wait, the kernel drops what comes, and who came tries again a second later.
-    rustix::net::listen(&port, CONNECTIONS_WAITING_MAX)?;
-    TcpListener::from_std(port)
 }
 
 /// Connects to a peer at `host:port`, and proves who calls.

@@ -3,7 +3,7 @@
 use super::host::lead_to_the_same;
 use super::roster::{self, Numbered, Roster};
 use super::translate::{Cluster, Plan};
-use super::urls::{Url, joined};
+use super::urls::{Scheme, Url, joined};
 use quorate_server::{
     Meta, Numbers, ReplicaState, SupportedVersions, find_numbers, holds_data, read_meta,
 };
@@ -210,10 +210,17 @@ fn place(plan: &Plan, roster: &Roster, number: u16, numbers: &Numbers) -> Place 
             Some((name.clone(), url.to_string()))
         })
     };
+    // All of a cluster speak TLS to each other, or none does.
+    let with_scheme = |address: &str| {
+        let own = plan.advertise_peer.first();
+        let scheme = own.map_or(Scheme::Http, |url| url.scheme);
+        let place = address.to_owned();
+        Url { scheme, place }.to_string()
+    };
     let others = numbers.addresses.iter().filter(|(id, _)| id.0 != number);
     let others = others.map(|(id, address)| {
-        let (name, url) = named(address)
-            .unwrap_or_else(|| (format!("replica-{id}"), format!("http://{address}")));
+        let (name, url) =
+            named(address).unwrap_or_else(|| (format!("replica-{id}"), with_scheme(address)));
         Numbered {
             number: id.0,
             name,

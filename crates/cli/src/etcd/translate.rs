@@ -127,6 +127,8 @@ fn hand_on(
             }
             Fate::Refused if says_more => return Err(format!("--{name}: {why}")),
             Fate::Moot | Fate::Refused => {}
+            // No value is none here, too.
+            Fate::Serve { .. } if value.is_empty() => {}
             Fate::Serve { option, guards } => match serve_option(serve, option, value) {
                 Some(words) => handed.extend(words),
                 None if !says_more => {}

@@ -213,4 +213,43 @@ mod tests {
             assert!(said.contains(why), "{why}: {said}");
         }
     }
+
+    /// Scenario: configurations of which a seeded generator changes, doubles and removes pieces.
+    #[test]
+    fn whatever_is_in_a_file_reading_it_ends_within_bounds() {
+        let files = [
+            "name: 'a'\nlist: [x, \"y\"]\ntls:\n  cert-file: /c\n  auto: true\nlong:\n- p\n- q\n",
+            "{\"a\": {\"b\": [\"c\", 'd']}, e: ~}\n",
+            "a: &a |\n  text\n  more\nb: *a\n---\n? k\n: v\n# end\n",
+        ];
+        let marks: Vec<char> = "[]{}:,-&*!|>'\"% \n\t#?~\u{feff}x".chars().collect();
+        let mut random = fastrand::Rng::with_seed(1);
+        let (mut read_some, mut refused_some) = (false, false);
+        for _ in 0..20_000 {
+            let mut text: Vec<char> = random.choice(files).unwrap_or_default().chars().collect();
+            for _ in 0..random.usize(1..6) {
+                let (from, to) = (random.usize(..text.len()), random.usize(..text.len()));
+                let piece: Vec<char> = text[from.min(to)..from.max(to)].to_vec();
+                match random.u8(..3) {
+                    0 => text[from] = random.choice(marks.iter().copied()).unwrap(),
+                    1 => drop(text.splice(from..from, piece)),
+                    _ => drop(text.drain(from..(from + 3).min(text.len()))),
+                }
+                if text.is_empty() {
+                    text.push('x');
+                }
+            }
+            match read(&text.iter().collect::<String>()) {
+                Ok(keys) => {
+                    read_some = true;
+                    assert!(keys.len() <= NODES_MAX);
+                }
+                Err(why) => {
+                    refused_some = true;
+                    assert!(!why.is_empty());
+                }
+            }
+        }
+        assert!(read_some && refused_some);
+    }
 }

@@ -1,6 +1,7 @@
 //! The members of a cluster and their URLs, as options list them.
 
-use crate::address::{host_port, host_ports, is_https, is_unspecified};
+use crate::address::{host_port, is_https, is_unspecified, places};
+use crate::security::PortUrls;
 use quorate_core::ReplicaId;
 use quorate_server::MemberInfo;
 use std::collections::BTreeMap;
@@ -59,7 +60,7 @@ pub(super) fn members(
     let mut client_urls = match advertised.contains('=') {
         true => url_list(flag, advertised, Some((name, me)))?,
         // One member may have several URLs for clients: they are one text with commas.
-        false => host_ports(flag, advertised).map(|_| [(me, advertised.to_owned())].into())?,
+        false => places(flag, advertised).map(|_| [(me, advertised.to_owned())].into())?,
     };
     if client_urls
         .values()
@@ -89,6 +90,21 @@ pub(super) fn members(
     }
 }
 
+/// What says where TLS is spoken.
+pub(super) fn port_urls<'a>(
+    client: &'a str,
+    advertised: &'a str,
+    peer: &'a str,
+    own: &'a str,
+) -> PortUrls<'a> {
+    PortUrls {
+        client,
+        advertised,
+        peer,
+        own,
+    }
+}
+
 /// The first URL of a list.
 pub(super) fn first(urls: &str) -> &str {
     urls.split(',').next().unwrap_or(urls)
@@ -97,6 +113,9 @@ pub(super) fn first(urls: &str) -> &str {
 /// The URL that clients are told, where none is given: the one listened at. One that stands for every address of the
 /// machine gives way to the host at which the other replicas reach it.
 pub(super) fn reachable(client_url: &str, own_peer_url: &str) -> Result<String, String> {
+    if client_url.starts_with("unix:") {
+        return Ok(client_url.to_owned());
+    }
     let listened = host_port("listen-client-urls", client_url)?;
     if !is_unspecified(&listened) {
         return Ok(client_url.to_owned());

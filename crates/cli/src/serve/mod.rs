@@ -1,5 +1,6 @@
 //! `quorate serve`: one replica.
 
+mod listen;
 mod member_urls;
 mod options;
 mod settings;
@@ -20,9 +21,9 @@ use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
 use quorate_server::{
-    FaceContext, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity, PortTls,
-    ServerConfig, ServerError, Serving, StopSignal, bind, bind_datagrams, bootstrap,
-    client_connections_max, holds_data, join, raise_descriptor_limit,
+    ClientPorts, FaceContext, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity,
+    PortTls, ServerConfig, ServerError, Serving, StopSignal, bind, bind_datagrams, bootstrap,
+    client_connections_max, holds_data, join, place_log, raise_descriptor_limit,
 };
 use rustix::fs::Mode;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -72,12 +73,16 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
     let descriptors = raise_descriptor_limit();
     let client_connections = client_connections_max(descriptors, settings.max_client_connections);
     let client_connections = client_connections.map_err(Failure::Usage)?;
+    if let Some(place) = &settings.wal_dir {
+        let placed = place_log(&settings.data_dir, place);
+        placed.map_err(|error| Failure::Failed(error.to_string()))?;
+    }
     let data = Data::look(&settings)?;
     let client_tls = settings.security.client.open(&settings.data_dir)?;
     let peer_security = open_peer_security(&settings)?;
-    let peer_ports = listen_all("peers", &settings.listen_peer).map_err(failed)?;
+    let peer_ports = settings.listen.open_for_peers().map_err(failed)?;
     let peer_datagrams = listen_for_datagrams(&settings, &peer_ports[0]).map_err(failed)?;
-    let client_ports = listen_all("clients", &settings.listen_client).map_err(failed)?;
+    let client_ports = settings.listen.open_for_clients().map_err(failed)?;
     // Whatever else can go wrong has: a start that fails leaves no identity behind.
     let (folder, peer_addresses) = match data.begin(&settings)? {
         Begun::Known(folder) => (folder, settings.peer_addresses.clone()),
@@ -234,16 +239,14 @@ pub(crate) fn peer_security(
 fn open_peer_security(settings: &Settings) -> Result<PeerSecurity, Failure> {
     let opened = settings.security.peer.open(&settings.data_dir);
     let security = opened.map_err(|error| Failure::Failed(error.to_string()))?;
-    let is_open = !settings
-        .listen_peer
-        .iter()
-        .all(|address| is_loopback(address));
+    let mut addresses = settings.listen.peers.iter();
+    let is_open = !addresses.all(|address| is_loopback(address));
     if security.proof().is_none() && is_open {
         tracing::warn!(
             "whoever reaches the peer port {:?} can act as a member of this cluster, and read and change everything: \
              give replicas certificates (--peer-cert-file, --peer-key-file, --peer-trusted-ca-file and https://), or \
              a secret (--peer-secret-file)",
-            settings.listen_peer
+            settings.listen.peers
         );
     }
     Ok(security)
@@ -257,12 +260,6 @@ pub(crate) fn listen(what: &'static str, address: &str) -> Result<TcpListener, S
     })
 }
 
-/// Opens a port at each of the addresses.
-fn listen_all(what: &'static str, addresses: &[String]) -> Result<Vec<TcpListener>, ServerError> {
-    let ports = addresses.iter().map(|address| listen(what, address));
-    ports.collect()
-}
-
 /// The UDP port with the number of the TCP one, if datagrams are wanted.
 fn listen_for_datagrams(
     settings: &Settings,
@@ -273,7 +270,7 @@ fn listen_for_datagrams(
     }
     let port = bind_datagrams(peer_port).map_err(|error| ServerError::Listen {
         what: "datagrams of peers",
-        address: settings.listen_peer[0].clone(),
+        address: settings.listen.peers[0].clone(),
         error,
     });
     port.map(Some)
@@ -288,7 +285,7 @@ struct Replica {
     folder: Folder,
     peer_ports: Vec<TcpListener>,
     peer_datagrams: Option<UdpSocket>,
-    client_ports: Vec<TcpListener>,
+    client_ports: ClientPorts,
     client_tls: Option<Arc<PortTls>>,
     peer_security: PeerSecurity,
     /// The most connections of clients that may be open.
@@ -327,7 +324,7 @@ impl Replica {
             test_source: settings.test_source,
         };
         let (request_bytes_max, txn_ops_max) = (settings.max_request_bytes, settings.max_txn_ops);
-        let address = settings.listen_client.join(",");
+        let address = settings.listen.clients.join(",");
         let ports = self.client_ports;
         let ready = move || announce(&address);
         match self.face {
@@ -371,8 +368,8 @@ fn etcd(
 ) -> Serving {
     let (render, stop) = (render(context.metrics), stop(context.stopping));
     Box::pin(async move {
-        quorate_face_etcd::serve(context.listener, context.handle, limits, Some(render), stop)
-            .await;
+        let ports = context.listeners;
+        quorate_face_etcd::serve(ports, context.handle, limits, Some(render), stop).await;
         Ok(())
     })
 }
@@ -384,8 +381,8 @@ fn plain(
 ) -> Serving {
     let (render, stop) = (render(context.metrics), stop(context.stopping));
     Box::pin(async move {
-        quorate_face_plain::serve(context.listener, context.handle, limits, Some(render), stop)
-            .await;
+        let ports = context.listeners;
+        quorate_face_plain::serve(ports, context.handle, limits, Some(render), stop).await;
         Ok(())
     })
 }

@@ -34,9 +34,21 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_DATA_DIR", value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
 
+    /// Folder of the log, for a disk of its own; the data folder has a link to it [default: within the data folder]
+    #[arg(long, env = "QUORATE_WAL_DIR", value_name = "DIR")]
+    pub(super) wal_dir: Option<PathBuf>,
+
     /// Where to listen for clients, one URL or several with commas [default: http://127.0.0.1:2379]
     #[arg(long, env = "QUORATE_LISTEN_CLIENT_URLS", value_name = "URLS")]
     pub(super) listen_client_urls: Option<String>,
+
+    /// Where to listen for plain HTTP alone; with it, --listen-client-urls takes gRPC calls only [default: none]
+    #[arg(long, env = "QUORATE_LISTEN_CLIENT_HTTP_URLS", value_name = "URLS")]
+    pub(super) listen_client_http_urls: Option<String>,
+
+    /// Where to serve /metrics, /health, /livez and /readyz, and nothing else, as well [default: none]
+    #[arg(long, env = "QUORATE_LISTEN_METRICS_URLS", value_name = "URLS")]
+    pub(super) listen_metrics_urls: Option<String>,
 
     /// Where to listen for the other replicas, one URL or several with commas [default: http://127.0.0.1:2380]
     #[arg(long, env = "QUORATE_LISTEN_PEER_URLS", value_name = "URLS")]

@@ -3,16 +3,19 @@
 #[cfg(test)]
 mod tests;
 
-use super::member_urls::{first, members, number_of_name, peer_addresses, reachable, url_list};
+use super::listen::ListenAddresses;
+use super::member_urls::{
+    first, members, number_of_name, peer_addresses, port_urls, reachable, url_list,
+};
 use super::options::ServeOptions;
-use crate::address::{host_port, host_ports};
+use crate::address::host_port;
 use crate::connection_options::ConnectionSettings;
 use crate::face::FaceName;
 use crate::logging::LogSettings;
 use crate::modes::{DurabilityMode, LayoutMode, PeerTransport, ReactMode, params};
 use crate::new_cluster::NewCluster;
 use crate::polling;
-use crate::security::{PortUrls, SecuritySettings};
+use crate::security::SecuritySettings;
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_face_etcd::Retention;
@@ -58,10 +61,9 @@ pub(crate) struct Settings {
     pub(super) id: ReplicaId,
     pub(super) name: String,
     pub(super) data_dir: PathBuf,
-    /// The addresses to listen at for clients, at least one: `host:port`.
-    pub(super) listen_client: Vec<String>,
-    /// The addresses to listen at for peers, at least one: `host:port`.
-    pub(super) listen_peer: Vec<String>,
+    /// The folder of the log, if it is not to be within the data folder.
+    pub(super) wal_dir: Option<PathBuf>,
+    pub(super) listen: ListenAddresses,
     /// How both ports are secured.
     pub(super) security: SecuritySettings,
     pub(super) state: ClusterState,
@@ -113,6 +115,11 @@ impl Settings {
         let peer_url = options
             .listen_peer_urls
             .unwrap_or_else(|| PEER_URL.to_owned());
+        let beside = [
+            options.listen_client_http_urls.as_deref(),
+            options.listen_metrics_urls.as_deref(),
+        ];
+        let listen = ListenAddresses::resolve(&client_url, &peer_url, beside)?;
         let cluster_list = options
             .initial_cluster
             .unwrap_or_else(|| format!("{id}={}", first(&peer_url)));
@@ -137,12 +144,7 @@ impl Settings {
             None => reachable(first(&client_url), &urls[&id])?,
         };
         let transport = options.peer_transport.unwrap_or_default();
-        let ports = PortUrls {
-            client: &client_url,
-            advertised: &advertised,
-            peer: &peer_url,
-            own: &urls[&id],
-        };
+        let ports = port_urls(&client_url, &advertised, &peer_url, &urls[&id]);
         let security = options.security.resolve(ports, urls.values(), transport)?;
         // Whoever starts several replicas on one machine says so.
         let layout = options.layout.unwrap_or(LayoutMode::Auto).resolve(1);
@@ -150,11 +152,11 @@ impl Settings {
         Ok(Settings {
             polling: options.polling.resolve(layout, 1, cores)?,
             layout,
+            wal_dir: options.wal_dir,
             data_dir: options
                 .data_dir
                 .unwrap_or_else(|| format!("quorate-data/{id}").into()),
-            listen_client: host_ports("listen-client-urls", &client_url)?,
-            listen_peer: host_ports("listen-peer-urls", &peer_url)?,
+            listen,
             members: members(id, &name, &urls, &advertised)?,
             peer_addresses: peer_addresses(id, &urls)?,
             own_address: host_port("initial-cluster", &urls[&id])?,

@@ -14,7 +14,7 @@ fn three() -> ServeOptions {
 fn defaults_make_a_replica_of_its_own() {
     let settings = Settings::resolve(ServeOptions::default()).unwrap();
     assert_eq!(settings.id, ReplicaId(1));
-    assert_eq!(settings.listen_client, ["127.0.0.1:2379"]);
+    assert_eq!(settings.listen.clients, ["127.0.0.1:2379"]);
     assert_eq!(settings.state, ClusterState::Existing);
     assert_eq!(settings.members[0].client_url, "http://127.0.0.1:2379");
     assert!(settings.peer_addresses.is_empty());

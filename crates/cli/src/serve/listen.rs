@@ -1,0 +1,81 @@
+//! The addresses that a replica listens at.
+
+use super::listen;
+use crate::address::{host_ports, is_https, places};
+use quorate_server::{ClientPorts, Port, ServerError};
+use std::net::TcpListener;
+
+/// The addresses that a replica listens at, each as `host:port` or, for clients, as `unix:PATH`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ListenAddresses {
+    /// Addresses for everything that clients want and is not served elsewhere; at least one.
+    pub(super) clients: Vec<String>,
+    /// Addresses for plain HTTP, which the others leave to these then.
+    http: Vec<String>,
+    /// Addresses for metrics and health.
+    observers: Vec<String>,
+    /// Whether TLS is spoken at those for plain HTTP, and at those for metrics.
+    secured: [bool; 2],
+    /// Addresses for the other replicas; at least one.
+    pub(super) peers: Vec<String>,
+}
+
+impl ListenAddresses {
+    /// Reads the lists of URLs.
+    pub(super) fn resolve(
+        client_urls: &str,
+        peer_urls: &str,
+        [http, metrics]: [Option<&str>; 2],
+    ) -> Result<ListenAddresses, String> {
+        let beside = |flag: &str, urls: Option<&str>| {
+            let urls = urls.filter(|urls| !urls.is_empty());
+            urls.map_or(Ok(Vec::new()), |urls| places(flag, urls))
+        };
+        let beside_clients = [
+            ("listen-client-http-urls", http),
+            ("listen-metrics-urls", metrics),
+        ];
+        let is_secured = |urls: Option<&str>| urls.is_some_and(is_https);
+        for (flag, urls) in beside_clients {
+            if is_secured(urls) && !is_https(client_urls) {
+                return Err(format!(
+                    "--{flag} says https://, and --listen-client-urls, whose certificate is used, does not"
+                ));
+            }
+        }
+        Ok(ListenAddresses {
+            secured: [is_secured(http), is_secured(metrics)],
+            clients: places("listen-client-urls", client_urls)?,
+            http: beside("listen-client-http-urls", http)?,
+            observers: beside("listen-metrics-urls", metrics)?,
+            peers: host_ports("listen-peer-urls", peer_urls)?,
+        })
+    }
+
+    /// Opens all ports for clients.
+    pub(super) fn open_for_clients(&self) -> Result<ClientPorts, ServerError> {
+        Ok(ClientPorts {
+            all: open_all("clients", &self.clients)?,
+            http: open_all("clients over plain HTTP", &self.http)?,
+            observers: open_all("metrics", &self.observers)?,
+            secured: self.secured,
+        })
+    }
+
+    /// Opens the ports for the other replicas.
+    pub(super) fn open_for_peers(&self) -> Result<Vec<TcpListener>, ServerError> {
+        let ports = self.peers.iter().map(|address| listen("peers", address));
+        ports.collect()
+    }
+}
+
+fn open_all(what: &'static str, addresses: &[String]) -> Result<Vec<Port>, ServerError> {
+    let ports = addresses.iter().map(|address| {
+        Port::bind(address).map_err(|error| ServerError::Listen {
+            what,
+            address: address.clone(),
+            error,
+        })
+    });
+    ports.collect()
+}
