@@ -9,6 +9,7 @@
 //! | 1 | |
 //! | 2 | a handshake says where its sender serves clients, its name, and the feature level it knows |
 //! | 3 | frames claim how far their sender's promises go, and peers say what they remember of that; a replica without data is told where the members are; one that cannot write its log asks where it may answer reads |
+//! | 4 | nothing but the feature level that its speaker knows |
 //!
 //! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
 //! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
@@ -19,6 +20,7 @@
 //! | 1 | |
 //! | 2 | names of replicas, and where they serve clients, are part of the state |
 //! | 3 | alarms are part of the state, and commands are refused because of them; logs note how far promises of peers went |
+//! | 4 | the etcd store has users and roles; what else has come since with new kinds of commands |
 
 use quorate_core::{Peers, ReplicaId};
 use std::collections::BTreeMap;
@@ -32,6 +34,10 @@ pub(crate) const PUBLISHING_LEVEL: u32 = 2;
 pub const ALARM_LEVEL: u32 = 3;
 /// From this one on logs note how far the promises of peers went. Older programs cannot read such records.
 pub(crate) const REMEMBERING_LEVEL: u32 = ALARM_LEVEL;
+/// From this feature level on commands may change users and roles, and say who asks for them.
+pub const USERS_LEVEL: u32 = 4;
+/// From this wire version on its speaker knows [`USERS_LEVEL`].
+const USERS_VERSION: WireVersion = WireVersion(4);
 /// From this one on frames claim how far their sender's promises go.
 const CLAIMING_VERSION: WireVersion = WireVersion(3);
 
@@ -55,7 +61,7 @@ impl SupportedVersions {
     /// What this program speaks.
     pub const SHIPPED: SupportedVersions = SupportedVersions {
         oldest: WireVersion(1),
-        newest: WireVersion(3),
+        newest: WireVersion(4),
     };
 
     /// What the next one might: tests and the simulator upgrade to it and back, so that two versions
@@ -91,6 +97,7 @@ impl SupportedVersions {
     #[must_use]
     pub fn level(self) -> u32 {
         match self.newest {
+            newest if newest >= USERS_VERSION => USERS_LEVEL,
             newest if newest >= CLAIMING_VERSION => ALARM_LEVEL,
             _ if self.says_more() => PUBLISHING_LEVEL,
             _ => FIRST_LEVEL,

@@ -78,7 +78,7 @@ pub use peer::rings::Rings;
 pub use polling::{Polling, TooManyPollers};
 pub use port::{Port, SocketFile};
 pub use quorate_host::epochs::{Alarm, AlarmKind};
-pub use quorate_host::{PayloadGone, SupportedVersions};
+pub use quorate_host::{PayloadGone, SupportedVersions, USERS_LEVEL};
 pub use quorum::Quorum;
 pub use run::{Embedded, FaceContext, Layout, PeerLinks, ServerConfig, Serving, embed, run};
 pub use security::{

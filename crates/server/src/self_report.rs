@@ -9,7 +9,7 @@ use crate::replies::Reply;
 use quorate_core::{Application, Now, ReplicaId};
 use quorate_host::epochs::{Face, Order};
 use quorate_host::{FIRST_LEVEL, Request as HostRequest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::oneshot;
 
 /// The time between two reports, while something is out of date, in ns.
@@ -84,13 +84,32 @@ impl<A: Application> Core<A> {
 
     /// Whether every member and everybody who may become one is there and knows a feature level.
     fn all_know(&self, level: u32, about: &BTreeMap<ReplicaId, PeerInfo>) -> bool {
+        self.lagging(level, about).next().is_none()
+    }
+
+    /// Members and whoever may become one that are not there, or do not know a feature level.
+    fn lagging<'a>(
+        &'a self,
+        level: u32,
+        about: &'a BTreeMap<ReplicaId, PeerInfo>,
+    ) -> impl Iterator<Item = ReplicaId> + 'a {
         let me = self.folder.meta().replica;
         let members = self.host.look().epoch().member_ids();
-        let mut all = members.chain(self.host.look().epochs().addresses.keys().copied());
-        all.all(|id| {
-            let knows = about.get(&id).is_some_and(|about| about.level >= level);
-            id == me || knows && self.state.links_up.contains(&id)
+        let all = members.chain(self.host.look().epochs().addresses.keys().copied());
+        all.filter(move |id| {
+            let knows = about.get(id).is_some_and(|about| about.level >= level);
+            *id != me && !(knows && self.state.links_up.contains(id))
         })
+    }
+
+    /// Replicas that keep the group from the highest feature level that this program knows, ascending.
+    pub(crate) fn behind(&self) -> Vec<ReplicaId> {
+        let known = self.level;
+        if self.host.look().epochs().level >= known {
+            return Vec::new();
+        }
+        let lagging: BTreeSet<ReplicaId> = self.lagging(known, &self.links.about()).collect();
+        lagging.into_iter().collect()
     }
 
     /// Nobody waits for what it comes to: it is looked at again.

@@ -25,6 +25,8 @@ pub struct Status {
     pub epochs: Vec<Epoch>,
     /// The group's feature level.
     pub level: u32,
+    /// Replicas that keep the group from a higher feature level: they run an older program, or cannot be reached.
+    pub behind: Vec<ReplicaId>,
     /// The newest wire version that it speaks.
     pub wire_version: u32,
     /// Whether enough members are known to have the state that the present epoch began with.

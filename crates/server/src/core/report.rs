@@ -17,6 +17,7 @@ impl<A: Application> Core<A> {
             members: (self.group).members(self.host.look().epochs(), &self.links.about()),
             epochs: self.host.look().epochs().chain.epochs().cloned().collect(),
             level: self.host.look().epochs().level,
+            behind: self.behind(),
             wire_version: self.host.look().supported().newest.0,
             is_open: self.host.look().is_open(),
             is_settled: self.host.look().is_settled(),
