@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Code {
     /// The caller gave up.
     Canceled = 1,
+    /// A failure without a code of its own.
+    Unknown = 2,
     /// The request can never succeed as it is.
     InvalidArgument = 3,
     /// The caller's time is over.
@@ -59,6 +61,12 @@ macro_rules! errors {
         pub const ALL: &[Error] = &[$($name),*];
     };
 }
+
+/// A password was given for a user that has none: the one refusal of etcd's that has no code and no prefix.
+pub const NO_PASSWORD_USER: Error = Error {
+    code: Code::Unknown,
+    text: "auth: authentication failed, password was given for no password user",
+};
 
 errors! {
     EMPTY_KEY = InvalidArgument "key is not provided";

@@ -3,9 +3,10 @@
 //! Written by hand so that building needs no protobuf compiler: field numbers are etcd's, keys and
 //! values are [`bytes::Bytes`], which stay slices of the receive buffer until somebody copies them.
 //!
-//! [`mvccpb`] and [`etcdserverpb`] are the protobuf packages of the same names; [`errors`] is the
+//! [`mvccpb`], [`authpb`] and [`etcdserverpb`] are the protobuf packages of the same names; [`errors`] is the
 //! table of gRPC codes and texts by which etcd's clients recognise errors.
 
+pub mod authpb;
 pub mod errors;
 pub mod etcdserverpb;
 pub mod mvccpb;

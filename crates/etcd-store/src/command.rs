@@ -12,6 +12,9 @@
 //! | `0x16` | an etcd `LeaseRevokeRequest` |
 //! | `0x17` | an etcd `LeaseKeepAliveRequest` |
 //! | `0x18` | a [`LeaseExpiry`] |
+//! | `0x19` | a change of users and roles ([`AuthChange`]): one byte that says which, then etcd's request |
+//! | `0x1a` | who asks: the auth revision as a varint, a user's name with its length; then another command |
+//! | `0x1b` | another command, asked for by the server itself |
 //! | `0x21` | an etcd `PutRequest` without its value, which is the command's payload |
 //! | `0x23` | which puts have a payload each (their count, and their numbers among all puts in the order of the request, less that of the one before, as varints), then an etcd `TxnRequest` without their values |
 //!
@@ -28,6 +31,7 @@
 //! replica. Protobuf fields may come in any order, so a face puts the header in front of the
 //! response without looking into it.
 
+use crate::auth::{Asker, AuthChange, BY_SERVER, BY_USER, asker_and_body, bare_body};
 use crate::lease::LeaseExpiry;
 use crate::pending_values::MayWait;
 use crate::refused::Refused;
@@ -53,6 +57,7 @@ const LEASE_GRANT: u8 = 0x15;
 const LEASE_REVOKE: u8 = 0x16;
 const LEASE_RENEW: u8 = 0x17;
 const LEASE_EXPIRE: u8 = 0x18;
+const AUTH: u8 = 0x19;
 const PUT_WITH_PAYLOAD: u8 = 0x21;
 const TXN_WITH_PAYLOADS: u8 = 0x23;
 const APPLIED: u8 = 0x10;
@@ -60,17 +65,32 @@ const PENDING: u8 = 0x20;
 const REFUSED: u8 = 0x1f;
 
 /// Whether a command changes keys and nothing else, whatever comes of it.
-pub(crate) fn changes_keys_alone(body: &[u8]) -> bool {
-    matches!(body.first(), Some(&(PUT | DELETE_RANGE | TXN)))
+pub(crate) fn changes_keys_alone(body: &Bytes) -> bool {
+    match body.first() {
+        Some(&(PUT | DELETE_RANGE | TXN)) => true,
+        Some(&(BY_USER | BY_SERVER)) => {
+            matches!(bare_body(body).first(), Some(&(PUT | DELETE_RANGE | TXN)))
+        }
+        _ => false,
+    }
 }
 
 /// Whether a command may make the store larger. Bytes that are no command change nothing.
 pub(crate) fn grows(body: &Bytes) -> bool {
     match body.first() {
         Some(&(PUT | PUT_WITH_PAYLOAD | TXN_WITH_PAYLOADS | LEASE_GRANT)) => true,
-        Some(&TXN) => Command::decode(body).is_ok_and(|command| command.grows()),
+        Some(&(TXN | BY_USER | BY_SERVER)) => {
+            Command::decode(body).is_ok_and(|command| command.grows())
+        }
         _ => false,
     }
+}
+
+/// Who asks for a command, as it says.
+#[must_use]
+pub fn asker(body: &Bytes) -> Asker {
+    let signed = asker_and_body(body).ok().flatten();
+    signed.map_or(Asker::Anybody, |(asker, _)| asker)
 }
 
 /// A decoded command. Keys and values are slices of the body.
@@ -96,11 +116,21 @@ pub enum Command {
     PutWithPayload(PutRequest),
     /// Run a transaction; the puts with these numbers have their values as payloads.
     TxnWithPayloads(TxnRequest, Vec<u32>),
+    /// Change users or roles.
+    Auth(AuthChange),
 }
 
 impl Command {
-    /// Reads a command body.
+    /// Reads a command, whoever asks for it.
     pub fn decode(body: &Bytes) -> Result<Self, Refused> {
+        match asker_and_body(body)? {
+            Some((_, body)) => Command::decode_body(&body),
+            None => Command::decode_body(body),
+        }
+    }
+
+    /// Reads a command that does not say who asks.
+    pub(crate) fn decode_body(body: &Bytes) -> Result<Self, Refused> {
         let kind = *body.first().ok_or(Refused::Malformed)?;
         let mut message = body.slice(1..);
         let puts = match kind {
@@ -119,6 +149,7 @@ impl Command {
             LEASE_REVOKE => LeaseRevokeRequest::decode(message).map(Command::LeaseRevoke),
             LEASE_RENEW => LeaseKeepAliveRequest::decode(message).map(Command::LeaseRenew),
             LEASE_EXPIRE => LeaseExpiry::decode(message).map(Command::LeaseExpire),
+            AUTH => AuthChange::decode(message).map(Command::Auth),
             PUT_WITH_PAYLOAD => PutRequest::decode(message).map(Command::PutWithPayload),
             TXN_WITH_PAYLOADS => {
                 TxnRequest::decode(message).map(|txn| Command::TxnWithPayloads(txn, puts))
@@ -148,7 +179,8 @@ impl Command {
             | Command::Compact(_)
             | Command::LeaseRevoke(_)
             | Command::LeaseRenew(_)
-            | Command::LeaseExpire(_) => false,
+            | Command::LeaseExpire(_)
+            | Command::Auth(_) => false,
         }
     }
 
@@ -219,6 +251,15 @@ pub fn encode_lease_renew(request: &LeaseKeepAliveRequest) -> Bytes {
 #[must_use]
 pub fn encode_expiry(expiry: &LeaseExpiry) -> Bytes {
     encode(LEASE_EXPIRE, expiry)
+}
+
+/// The body of a change of users or roles.
+#[must_use]
+pub fn encode_auth(change: &AuthChange) -> Bytes {
+    let mut body = BytesMut::new();
+    body.put_u8(AUTH);
+    change.encode(&mut body);
+    body.freeze()
 }
 
 fn encode(kind: u8, request: &impl Message) -> Bytes {
@@ -343,7 +384,7 @@ mod tests {
                 has_pending_values: false
             })
         );
-        for code in 1..=16 {
+        for code in 1..=33 {
             let reason = Refused::from_code(code).expect("the numbers are dense");
             assert_eq!(decode_result(&refused(reason)), Err(reason));
         }

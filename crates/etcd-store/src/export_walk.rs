@@ -220,7 +220,7 @@ mod tests {
                 let mut other = imported(&store);
                 assert_eq!(other.hash(0), store.hash(0), "compacted at {compacted}");
                 assert_eq!(other.leases.ids(), store.leases.ids());
-                assert_eq!(other.lease(9).keys, store.lease(9).keys);
+                assert_eq!(other.lease(9, true).keys, store.lease(9, true).keys);
                 assert_eq!(other.revision(), store.revision());
                 put(&mut other, "new", 9);
                 assert_eq!(other.revision(), store.revision() + 1);

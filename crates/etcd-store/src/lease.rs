@@ -60,7 +60,7 @@ pub struct LeaseInfo {
     pub revision: i64,
     /// The lease's time to live, in seconds; `None` if there is no such lease.
     pub ttl_s: Option<i64>,
-    /// The keys of the lease, ascending.
+    /// The keys of the lease, ascending, if they were asked for.
     pub keys: Vec<Bytes>,
 }
 
@@ -96,6 +96,12 @@ impl Leases {
         if let Some(lease) = self.by_id.get_mut(&new) {
             lease.keys.insert(key.into());
         }
+    }
+
+    /// The keys of a lease, ascending; none of one that does not exist.
+    pub(crate) fn keys(&self, id: i64) -> impl Iterator<Item = &[u8]> {
+        let lease = self.by_id.get(&id).into_iter();
+        lease.flat_map(|lease| lease.keys.iter().map(|key| &**key))
     }
 
     /// All numbers, ascending.
@@ -248,13 +254,13 @@ impl Store {
         command::applied(self.revision, &LeaseRevokeResponse::default())
     }
 
-    /// What is known of a lease.
-    pub(crate) fn lease(&self, id: i64) -> LeaseInfo {
+    /// What is known of a lease, with its keys if they are asked for.
+    pub(crate) fn lease(&self, id: i64, keys: bool) -> LeaseInfo {
         let lease = self.leases.by_id.get(&id);
         LeaseInfo {
             revision: self.revision,
             ttl_s: lease.map(|lease| lease.terms.ttl_s),
-            keys: lease.map_or_else(Vec::new, Lease::keys),
+            keys: lease.filter(|_| keys).map_or_else(Vec::new, Lease::keys),
         }
     }
 

@@ -20,6 +20,7 @@
 //!   it is not.
 
 mod attempt;
+mod auth;
 pub mod check;
 pub mod command;
 mod compact;
@@ -37,6 +38,7 @@ mod journal;
 mod lease;
 pub mod ordering;
 mod pending_values;
+mod permit;
 mod plan;
 mod query;
 mod refused;
@@ -45,10 +47,14 @@ mod snapshot;
 mod span;
 mod store;
 mod stored_value;
+mod users;
 mod value_refs;
 mod view;
 mod write;
 
+pub use auth::{
+    Access, Asker, AuthBoard, AuthChange, AuthState, Identity, Login, TokenDigest, TokenGrant,
+};
 pub use command::{Applied, decode_result};
 pub use disaster_recovery::UnreadableVersion;
 pub use events::{Events, EventsQuery, Keys};
@@ -58,7 +64,7 @@ pub use hash::HashRest;
 pub use import::{ImportNotes, StoreImport};
 pub use lease::{LeaseExpiry, LeaseInfo, TTL_S_MAX, TTL_S_MIN};
 pub use pending_values::{PendingResponse, event_value_refs, fill_events};
-pub use query::{KeyHash, Query, QueryAnswer, Status};
+pub use query::{AskedQuery, AuthAnswer, AuthQuery, KeyHash, Query, QueryAnswer, Status};
 pub use refused::Refused;
 pub use slice::{LargeRead, Pin, RangePart, RangeRest};
 pub use snapshot::Cut;

@@ -1,5 +1,6 @@
 //! What can be asked of the store, and what it answers.
 
+use crate::auth::{Asker, AuthBoard, Login};
 use crate::events::{Events, EventsQuery};
 use crate::export::{ExportHead, ExportPart, ExportRest};
 use crate::hash::HashRest;
@@ -7,7 +8,9 @@ use crate::lease::LeaseInfo;
 use crate::pending_values::PendingResponse;
 use crate::refused::Refused;
 use crate::slice::{LargeRead, RangePart, RangeRest};
+use quorate_etcd_api::authpb::Permission;
 use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use std::sync::Arc;
 
 /// What can be read from a store.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,6 +36,8 @@ pub enum Query {
     Lease {
         /// The number of the lease.
         id: i64,
+        /// Whether its keys are wanted, too.
+        keys: bool,
     },
     /// The numbers of all leases.
     Leases,
@@ -42,6 +47,66 @@ pub enum Query {
     Export,
     /// Read on in an export: what its head or the part before says.
     ExportRest(Box<ExportRest>),
+    /// Read users and roles.
+    Auth(AuthQuery),
+    /// Read what a password is to be checked against.
+    Login {
+        /// The name of the user.
+        name: String,
+    },
+    /// Get the board of this replica.
+    Board,
+    /// Another query, by whoever asks.
+    Asked(Box<AskedQuery>),
+}
+
+/// A query and who asks it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AskedQuery {
+    /// Whoever needs the right to it.
+    pub asker: Asker,
+    /// What is to be read.
+    pub query: Query,
+}
+
+impl Query {
+    /// Makes somebody ask the query. Where nobody has to show who it is, it stays as it is.
+    #[must_use]
+    pub fn by(self, asker: &Asker) -> Query {
+        match asker {
+            Asker::Anybody => self,
+            asker => Query::Asked(Box::new(AskedQuery {
+                asker: asker.clone(),
+                query: self,
+            })),
+        }
+    }
+}
+
+/// What can be read of users and roles.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AuthQuery {
+    /// Whether authentication is on.
+    Status,
+    /// The roles of the user with this name.
+    User(String),
+    /// The names of all users.
+    Users,
+    /// The permissions of the role with this name.
+    Role(String),
+    /// The names of all roles.
+    Roles,
+}
+
+/// The answer to an [`AuthQuery`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum AuthAnswer {
+    /// Whether authentication is on, and the auth revision.
+    Status(bool, u64),
+    /// Names of users or roles, ascending.
+    Names(Vec<String>),
+    /// The permissions of a role.
+    Permissions(Vec<Permission>),
 }
 
 /// The answer to a [`Query`] of the same name. Headers hold only the revision.
@@ -75,6 +140,12 @@ pub enum QueryAnswer {
     ExportHead(Box<ExportHead>),
     /// Some versions of an export.
     ExportPart(ExportPart),
+    /// The store's revision, and what was asked about users and roles.
+    Auth(i64, AuthAnswer),
+    /// What a password is to be checked against.
+    Login(Login),
+    /// The board of this replica.
+    Board(Arc<AuthBoard>),
     /// The query cannot be answered.
     Refused(Refused),
 }

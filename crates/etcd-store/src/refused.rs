@@ -75,6 +75,40 @@ refused! {
     NoSpace = 15 => errors::NO_SPACE,
     /// Replicas hold different states, and nobody knows which one is right.
     Corrupt = 16 => errors::CORRUPT,
+    /// Authentication cannot be turned on: there is no user root.
+    RootUserNotExist = 17 => errors::ROOT_USER_NOT_EXIST,
+    /// Authentication cannot be turned on: the user root does not have the role root.
+    RootRoleNotExist = 18 => errors::ROOT_ROLE_NOT_EXIST,
+    /// The name of a user is taken.
+    UserExists = 19 => errors::USER_EXISTS,
+    /// A user has no name; or nobody said who asks.
+    UserEmpty = 20 => errors::USER_EMPTY,
+    /// There is no such user.
+    UserNotFound = 21 => errors::USER_NOT_FOUND,
+    /// The name of a role is taken.
+    RoleExists = 22 => errors::ROLE_EXISTS,
+    /// There is no such role.
+    RoleNotFound = 23 => errors::ROLE_NOT_FOUND,
+    /// A role has no name.
+    RoleEmpty = 24 => errors::ROLE_EMPTY,
+    /// There is no such user, or the password is another one.
+    AuthFailed = 25 => errors::AUTH_FAILED,
+    /// A password was given for a user that has none.
+    NoPasswordUser = 26 => errors::NO_PASSWORD_USER,
+    /// The permission to be granted is missing.
+    PermissionNotGiven = 27 => errors::PERMISSION_NOT_GIVEN,
+    /// The user has no right to this.
+    PermissionDenied = 28 => errors::PERMISSION_DENIED,
+    /// The user does not have the role.
+    RoleNotGranted = 29 => errors::ROLE_NOT_GRANTED,
+    /// The role does not have the permission.
+    PermissionNotGranted = 30 => errors::PERMISSION_NOT_GRANTED,
+    /// Authentication is off.
+    AuthNotEnabled = 31 => errors::AUTH_NOT_ENABLED,
+    /// This would leave nobody who may change users; or a permission is for no range of keys.
+    InvalidAuthMgmt = 32 => errors::INVALID_AUTH_MGMT,
+    /// Users or roles have changed since the credentials were checked.
+    AuthOldRevision = 33 => errors::AUTH_OLD_REVISION,
 }
 
 impl fmt::Display for Refused {

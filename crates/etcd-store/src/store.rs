@@ -1,5 +1,6 @@
 //! The store as an application.
 
+use crate::auth::{Asker, AuthBoard, AuthState, asker_and_body};
 use crate::check;
 use crate::command::{self, Command};
 use crate::compact::FreedAt;
@@ -23,6 +24,7 @@ use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// A multi-version key-value store.
 #[derive(Debug)]
@@ -57,6 +59,10 @@ pub struct Store {
     pub(crate) loading: Option<Loading>,
     /// The revision before each command that may have to be taken back, oldest first.
     pub(crate) attempts: VecDeque<i64>,
+    /// Users and roles.
+    pub(crate) auth: Arc<AuthState>,
+    /// What faces see of them. Every replica has one, whatever state it has.
+    pub(crate) board: Arc<AuthBoard>,
     /// A deliberate fault, for tests and the simulator.
     pub(crate) flaw: Option<Flaw>,
 }
@@ -79,6 +85,8 @@ impl Default for Store {
             cut_at: None,
             loading: None,
             attempts: VecDeque::new(),
+            auth: Arc::default(),
+            board: Arc::default(),
             flaw: None,
         }
     }
@@ -104,6 +112,12 @@ impl Store {
     #[must_use]
     pub fn with_flaw(self, flaw: Option<Flaw>) -> Self {
         Store { flaw, ..self }
+    }
+
+    /// Where faces see users and roles without asking; it stays the same whatever state is loaded.
+    #[must_use]
+    pub fn board(&self) -> Arc<AuthBoard> {
+        Arc::clone(&self.board)
     }
 
     /// The body of a command that puts; see [`command`].
@@ -164,12 +178,18 @@ impl Store {
     }
 
     fn execute(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Result<Bytes, Refused> {
-        let command = Command::decode(body)?;
+        let signed = asker_and_body(body)?;
+        let (asker, body) = match &signed {
+            Some((asker, body)) => (asker, body),
+            None => (&Asker::Anybody, body),
+        };
+        let command = Command::decode_body(body)?;
         let puts = command.puts_with_payload();
         if puts.len() != payloads.len() {
             return Err(Refused::Malformed);
         }
         command.admit(at.admission)?;
+        self.permit_command(asker, &command)?;
         let mut parts = PayloadParts::new(at.payload, payloads, puts);
         match &command {
             Command::Put(request) | Command::PutWithPayload(request) => {
@@ -184,6 +204,7 @@ impl Store {
             Command::LeaseRevoke(request) => self.revoke(request),
             Command::LeaseRenew(request) => Ok(self.renew(request)),
             Command::LeaseExpire(expiry) => Ok(self.expire(expiry)),
+            Command::Auth(change) => self.change_auth(at, change),
         }
     }
 
@@ -300,6 +321,13 @@ impl Application for Store {
     }
 
     fn query(&self, query: &Query) -> QueryAnswer {
+        let (asker, query) = match query {
+            Query::Asked(asked) => (&asked.asker, &asked.query),
+            query => (&Asker::Anybody, query),
+        };
+        if let Err(why) = self.permit_query(asker, query) {
+            return QueryAnswer::Refused(why);
+        }
         let answer = match query {
             Query::Range(request) => self.range(request),
             Query::Txn(request) => self.read_txn(request),
@@ -311,11 +339,16 @@ impl Application for Store {
                 self.unwatch();
                 Ok(QueryAnswer::Unwatch)
             }
-            Query::Lease { id } => Ok(QueryAnswer::Lease(self.lease(*id))),
+            Query::Lease { id, keys } => Ok(QueryAnswer::Lease(self.lease(*id, *keys))),
             Query::Leases => Ok(QueryAnswer::Leases(self.revision, self.leases.ids())),
             Query::Status => Ok(QueryAnswer::Status(self.status())),
             Query::Export => Ok(QueryAnswer::ExportHead(Box::new(self.begin_export()))),
             Query::ExportRest(rest) => self.export_rest(rest).map(QueryAnswer::ExportPart),
+            Query::Auth(query) => self.read_auth(query),
+            Query::Login { name } => self.login(name).map(QueryAnswer::Login),
+            Query::Board => Ok(QueryAnswer::Board(Arc::clone(&self.board))),
+            // Nobody asks for somebody who asks for somebody.
+            Query::Asked(_) => Err(Refused::Malformed),
         };
         answer.unwrap_or_else(QueryAnswer::Refused)
     }
@@ -336,6 +369,7 @@ impl Application for Store {
         Store {
             wanted: self.wanted.clone(),
             keys_per_slice: self.keys_per_slice,
+            board: Arc::clone(&self.board),
             flaw: self.flaw,
             ..Store::default()
         }

@@ -137,7 +137,10 @@ fn query(input: &Bytes) -> Result<Query, String> {
             });
             match kind {
                 2 => Query::HashKv { revision: number },
-                3 => Query::Lease { id: number },
+                3 => Query::Lease {
+                    id: number,
+                    keys: true,
+                },
                 _ => Query::Events(EventsQuery {
                     keys: Keys::Span { key, range_end },
                     from: number,

@@ -141,7 +141,7 @@ fn leases(store: &Store) -> Vec<(i64, LeaseInfo)> {
     let QueryAnswer::Leases(_, ids) = store.query(&Query::Leases) else {
         panic!("not the answer about leases");
     };
-    let lease = |id| match store.query(&Query::Lease { id }) {
+    let lease = |id| match store.query(&Query::Lease { id, keys: true }) {
         QueryAnswer::Lease(info) => (id, info),
         other => panic!("not the answer about a lease: {other:?}"),
     };

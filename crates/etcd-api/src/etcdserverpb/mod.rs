@@ -1,5 +1,6 @@
 //! Requests and responses of etcd's services (package `etcdserverpb`).
 
+mod auth;
 mod cluster;
 mod kv;
 mod lease;
@@ -7,6 +8,7 @@ mod maintenance;
 mod txn;
 mod watch;
 
+pub use auth::*;
 pub use cluster::*;
 pub use kv::*;
 pub use lease::*;

@@ -1,6 +1,7 @@
 //! Commands of which values travel and are kept as payloads.
 
 use super::{Command, PUT, PUT_WITH_PAYLOAD, TXN, TXN_WITH_PAYLOADS, encode};
+use crate::auth::asker_and_body;
 use crate::refused::Refused;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
@@ -54,8 +55,16 @@ pub fn split_txn(mut request: TxnRequest, bytes_min: Option<usize>) -> (Bytes, V
 /// [`split_txn`] made, with the bytes of all its payloads.
 #[must_use]
 pub fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
+    if let Some((asker, body)) = asker_and_body(body).ok()? {
+        return join_body(&body, payloads).map(|joined| asker.sign(joined));
+    }
+    join_body(body, payloads)
+}
+
+/// Joins a command that does not say who asks.
+fn join_body(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
     let mut values = payloads.iter().map(|payload| payload.bytes.clone());
-    let joined = match Command::decode(body).ok()? {
+    let joined = match Command::decode_body(body).ok()? {
         Command::PutWithPayload(mut request) => {
             request.value = values.next()??;
             encode(PUT, &request)

@@ -3,16 +3,19 @@
 //! Nothing is copied: the history keeps every version anyway, so a cut is a revision, and all it
 //! asks of the store is not to free what counts there.
 
+use super::auth;
 use super::{
     DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_VALUE_REF, LEASED_WRITE, Totals, VALUE_REF,
     WRITE,
 };
+use crate::auth::AuthState;
 use crate::history::{History, Version};
 use crate::store::Store;
 use crate::stored_value::{Indirect, StoredValue};
 use bytes::Bytes;
 use quorate_core::{Encoder, Wire};
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// A snapshot of a store that is being taken.
 #[derive(Debug)]
@@ -20,6 +23,7 @@ pub struct Cut {
     revision: i64,
     compacted: i64,
     renewals: u64,
+    auth: Arc<AuthState>,
     place: Place,
     totals: Totals,
     /// What is written of the next piece.
@@ -32,6 +36,8 @@ enum Place {
     Head,
     /// Leases after this one.
     Leases(Option<i64>),
+    /// Users and roles, but for so many records.
+    Auth(usize),
     /// Keys after this one; of itself what comes after a revision and a place within it, if it
     /// was cut in two.
     Keys(Option<(Bytes, Option<(i64, u32)>)>),
@@ -47,6 +53,7 @@ impl Store {
             revision: self.revision,
             compacted: self.compacted,
             renewals: self.leases.renewals(),
+            auth: Arc::clone(&self.auth),
             place: Place::Head,
             totals: Totals::default(),
             out: Encoder::new(),
@@ -59,6 +66,10 @@ impl Store {
             match &cut.place {
                 Place::Head => write_head(cut, &mut out),
                 Place::Leases(_) => self.write_leases(cut, bytes, &mut out),
+                Place::Auth(done) => {
+                    let done = auth::write(&cut.auth, *done, bytes, &mut out);
+                    cut.place = done.map_or(Place::Keys(None), Place::Auth);
+                }
                 Place::Keys(_) => {
                     if !self.write_keys(cut, bytes, &mut out) {
                         cut.out = out;
@@ -106,7 +117,7 @@ impl Store {
             }
         }
         self.leases.thaw();
-        cut.place = Place::Keys(None);
+        cut.place = Place::Auth(0);
     }
 
     /// Writes keys until the piece is full. Says no when it has passed so many that do not count

@@ -1,9 +1,10 @@
 //! Loading a snapshot. Its bytes may come from a damaged disk: everything is checked, and nothing is
 //! allocated that the bytes themselves do not hold.
 
+use super::auth::RestoredAuth;
 use super::{
-    DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_VALUE_REF, LEASED_WRITE, Totals, VALUE_REF,
-    WRITE,
+    AUTH, DELETION, END, FORMAT, HEAD, KEY, LEASE, LEASED_VALUE_REF, LEASED_WRITE, PERMISSION,
+    ROLE, Totals, USER, VALUE_REF, WRITE,
 };
 use crate::flaw::Flaw;
 use crate::history::{History, Version};
@@ -14,6 +15,7 @@ use crate::value_refs::ValueRef;
 use bytes::Bytes;
 use quorate_core::{Decoder, Wire, WireError};
 use std::fmt;
+use std::sync::Arc;
 
 /// A snapshot of which some pieces were read.
 #[derive(Debug, Default)]
@@ -24,6 +26,7 @@ pub(crate) struct Loading {
     keys: Vec<(Box<[u8]>, History)>,
     /// The last lease.
     lease: Option<i64>,
+    auth: RestoredAuth,
     totals: Totals,
     ended: bool,
 }
@@ -68,6 +71,9 @@ impl Store {
         if !loading.ended {
             return Err("the store's part is incomplete: it has no end".into());
         }
+        let auth = loading.auth.finish();
+        self.auth =
+            Arc::new(auth.map_err(|what| format!("the store's part contradicts itself: {what}"))?);
         // Sorted, it becomes a tree without gaps in one go.
         self.keys = loading.keys.into_iter().collect();
         self.index_versions()
@@ -75,6 +81,7 @@ impl Store {
         if self.flaw == Some(Flaw::RevisionNotCarried) {
             self.revision = Store::default().revision;
         }
+        self.board.publish(&self.auth);
         Ok(())
     }
 
@@ -91,6 +98,12 @@ impl Store {
             };
             match kind {
                 LEASE => self.read_lease(loading, &mut input)?,
+                AUTH | USER | ROLE | PERMISSION => {
+                    if !loading.keys.is_empty() {
+                        return wrong("users or roles come after keys");
+                    }
+                    loading.auth.read(kind, &mut input).map_err(LoadError)?;
+                }
                 KEY => self.read_key(loading, &mut input)?,
                 WRITE | LEASED_WRITE | VALUE_REF | LEASED_VALUE_REF | DELETION => {
                     let version = read_version(kind, head, loading, piece.len(), &mut input)?;

@@ -133,7 +133,7 @@ fn lease(seed: u64, random: &mut Generator, store: &mut Shelved, model: &mut Mod
             }
         }
     }
-    let QueryAnswer::Lease(found) = store.query(&Query::Lease { id }) else {
+    let QueryAnswer::Lease(found) = store.query(&Query::Lease { id, keys: true }) else {
         panic!("not the answer about a lease");
     };
     let expected = model.leases.contains_key(&id).then_some(9);
