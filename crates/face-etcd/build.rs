@@ -147,6 +147,128 @@ const MAINTENANCE: &[Row] = &[
     ),
 ];
 
+const AUTH: &[Row] = &[
+    (
+        "auth_enable",
+        "AuthEnable",
+        "AuthEnableRequest",
+        "AuthEnableResponse",
+        false,
+    ),
+    (
+        "auth_disable",
+        "AuthDisable",
+        "AuthDisableRequest",
+        "AuthDisableResponse",
+        false,
+    ),
+    (
+        "auth_status",
+        "AuthStatus",
+        "AuthStatusRequest",
+        "AuthStatusResponse",
+        false,
+    ),
+    (
+        "authenticate",
+        "Authenticate",
+        "AuthenticateRequest",
+        "AuthenticateResponse",
+        false,
+    ),
+    (
+        "user_add",
+        "UserAdd",
+        "AuthUserAddRequest",
+        "AuthUserAddResponse",
+        false,
+    ),
+    (
+        "user_get",
+        "UserGet",
+        "AuthUserGetRequest",
+        "AuthUserGetResponse",
+        false,
+    ),
+    (
+        "user_list",
+        "UserList",
+        "AuthUserListRequest",
+        "AuthUserListResponse",
+        false,
+    ),
+    (
+        "user_delete",
+        "UserDelete",
+        "AuthUserDeleteRequest",
+        "AuthUserDeleteResponse",
+        false,
+    ),
+    (
+        "user_change_password",
+        "UserChangePassword",
+        "AuthUserChangePasswordRequest",
+        "AuthUserChangePasswordResponse",
+        false,
+    ),
+    (
+        "user_grant_role",
+        "UserGrantRole",
+        "AuthUserGrantRoleRequest",
+        "AuthUserGrantRoleResponse",
+        false,
+    ),
+    (
+        "user_revoke_role",
+        "UserRevokeRole",
+        "AuthUserRevokeRoleRequest",
+        "AuthUserRevokeRoleResponse",
+        false,
+    ),
+    (
+        "role_add",
+        "RoleAdd",
+        "AuthRoleAddRequest",
+        "AuthRoleAddResponse",
+        false,
+    ),
+    (
+        "role_get",
+        "RoleGet",
+        "AuthRoleGetRequest",
+        "AuthRoleGetResponse",
+        false,
+    ),
+    (
+        "role_list",
+        "RoleList",
+        "AuthRoleListRequest",
+        "AuthRoleListResponse",
+        false,
+    ),
+    (
+        "role_delete",
+        "RoleDelete",
+        "AuthRoleDeleteRequest",
+        "AuthRoleDeleteResponse",
+        false,
+    ),
+    (
+        "role_grant_permission",
+        "RoleGrantPermission",
+        "AuthRoleGrantPermissionRequest",
+        "AuthRoleGrantPermissionResponse",
+        false,
+    ),
+    (
+        "role_revoke_permission",
+        "RoleRevokePermission",
+        "AuthRoleRevokePermissionRequest",
+        "AuthRoleRevokePermissionResponse",
+        false,
+    ),
+];
+
 /// What may be encoded when the server gets it, by the store or on another thread; the server sends
 /// it on as it is.
 const ENCODED: &[&str] = &[
@@ -158,6 +280,17 @@ const ENCODED: &[&str] = &[
     "LeaseGrantResponse",
     "LeaseRevokeResponse",
     "LeaseKeepAliveResponse",
+    "AuthEnableResponse",
+    "AuthDisableResponse",
+    "AuthUserAddResponse",
+    "AuthUserDeleteResponse",
+    "AuthUserChangePasswordResponse",
+    "AuthUserGrantRoleResponse",
+    "AuthUserRevokeRoleResponse",
+    "AuthRoleAddResponse",
+    "AuthRoleDeleteResponse",
+    "AuthRoleGrantPermissionResponse",
+    "AuthRoleRevokePermissionResponse",
 ];
 
 /// Who decodes a server's requests; requests that could grow in decoding are counted first.
@@ -196,6 +329,7 @@ fn generate(side: &str, response_type: impl Fn(&str) -> String) {
         ("Lease", LEASE),
         ("Cluster", CLUSTER),
         ("Maintenance", MAINTENANCE),
+        ("Auth", AUTH),
     ]
     .map(|(name, rows)| service(name, rows, side, &response_type));
     Builder::new()

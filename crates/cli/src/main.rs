@@ -35,6 +35,7 @@ mod snapshots;
 mod status;
 mod tls;
 mod up;
+mod users;
 mod web;
 
 use clap::{Parser, Subcommand};

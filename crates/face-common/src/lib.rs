@@ -20,5 +20,8 @@ pub use forward::{Members, Unanswered};
 pub use metered::{
     Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, is_call, metered, overloaded,
 };
-pub use routes::{Console, Metrics, Probe, Probing, add_routes, alarm_name, json, metrics_page};
+pub use routes::{
+    Console, Guard, Guarding, Metrics, Probe, Probing, RouteRight, add_routes, alarm_name, json,
+    metrics_page,
+};
 pub use side_ports::{observer_limits, observing, serve_beside, serve_routes, share_out};

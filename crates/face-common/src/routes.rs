@@ -1,8 +1,10 @@
 //! Routes for operators: health, status, metrics.
 
 use axum::Router;
-use axum::extract::RawQuery;
-use axum::http::{StatusCode, header};
+use axum::body::to_bytes;
+use axum::extract::{RawQuery, Request};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -25,6 +27,21 @@ pub type Probe = Arc<dyn Fn(Consistency) -> Probing + Send + Sync>;
 /// A probe under way.
 pub type Probing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
+/// What a route gives away or changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RouteRight {
+    /// The state of the replica and its figures.
+    Look,
+    /// How the cluster works.
+    Change,
+}
+
+/// Says whether a request with these headers and extensions has a right, or how it is refused.
+pub type Guard = Arc<dyn Fn(RouteRight, HeaderMap, Extensions) -> Guarding + Send + Sync>;
+
+/// A guard's answer under way.
+pub type Guarding = Pin<Box<dyn Future<Output = Result<(), Response>> + Send>>;
+
 /// What the routes show of a replica.
 pub struct Console<A: Application> {
     /// How it is reached.
@@ -33,6 +50,8 @@ pub struct Console<A: Application> {
     pub metrics: Option<Metrics>,
     /// Whether it is well.
     pub probe: Probe,
+    /// Who may look and change; `None` for everybody. Whether a replica is well anybody may ask.
+    pub guard: Option<Guard>,
 }
 
 impl<A: Application> fmt::Debug for Console<A> {
@@ -40,6 +59,18 @@ impl<A: Application> fmt::Debug for Console<A> {
         f.debug_struct("Console").finish_non_exhaustive()
     }
 }
+
+impl<A: Application> Console<A> {
+    async fn admit(&self, right: RouteRight, parts: Parts) -> Result<(), Response> {
+        match &self.guard {
+            Some(guard) => guard(right, parts.headers, parts.extensions).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The longest page that is posted, in bytes.
+const PAGE_BYTES_MAX: usize = 64 << 10;
 
 /// Adds these routes to those of a console.
 pub fn add_routes<A>(router: Router, console: Console<A>) -> Router
@@ -67,15 +98,32 @@ where
         })
         .route("/status", {
             let console = console.clone();
-            get(async move || status(&console).await)
+            get(async move |request: Request| {
+                console
+                    .admit(RouteRight::Look, request.into_parts().0)
+                    .await?;
+                Ok::<_, Response>(status(&console).await)
+            })
         })
         .route("/cluster/protocol", {
             let console = console.clone();
-            post(async move |body: Bytes| protocol(&console, &body).await)
+            post(async move |request: Request| {
+                let (parts, body) = request.into_parts();
+                console.admit(RouteRight::Change, parts).await?;
+                let body = to_bytes(body, PAGE_BYTES_MAX).await;
+                let body =
+                    body.map_err(|why| (StatusCode::BAD_REQUEST, why.to_string()).into_response())?;
+                Ok::<_, Response>(protocol(&console, &body).await)
+            })
         })
         .route("/metrics", {
             let console = console.clone();
-            get(async move || metrics_page(&console.handle, console.metrics.as_ref()).await)
+            get(async move |request: Request| {
+                console
+                    .admit(RouteRight::Look, request.into_parts().0)
+                    .await?;
+                Ok::<_, Response>(metrics_page(&console.handle, console.metrics.as_ref()).await)
+            })
         })
 }
 

@@ -20,10 +20,12 @@ impl Cluster for Face {
         &self,
         request: Request<MemberListRequest>,
     ) -> Answered<MemberListResponse> {
+        let asker = self.asker(&request).await?;
         if request.into_inner().linearizable {
             // Proves that this member has seen everything that was decided before the request.
             self.figures(Consistency::Linearizable).await?;
         }
+        self.demand_user(&asker)?;
         Ok(Response::new(MemberListResponse {
             header: Some(self.header(0).await?),
             members: self.members().await?,
@@ -33,6 +35,7 @@ impl Cluster for Face {
     /// The number is the next that no replica has. What is added follows the group from now on; once it
     /// has caught up it becomes a member, unless it was started to stay a learner.
     async fn member_add(&self, request: Request<MemberAddRequest>) -> Answered<MemberAddResponse> {
+        self.demand_operator(self.asker(&request).await?).await?;
         let request = request.into_inner();
         let url = one_url(request.peer_urls)?;
         self.figures(Consistency::Linearizable).await?;
@@ -58,6 +61,7 @@ impl Cluster for Face {
         &self,
         request: Request<MemberRemoveRequest>,
     ) -> Answered<MemberRemoveResponse> {
+        self.demand_operator(self.asker(&request).await?).await?;
         let id = replica(request.into_inner().id)?;
         let forget = self.handle.change(GroupChange::Forget(id));
         match self.handle.change_soon(GroupChange::Remove(id)).await {
@@ -77,6 +81,7 @@ impl Cluster for Face {
         &self,
         request: Request<MemberUpdateRequest>,
     ) -> Answered<MemberUpdateResponse> {
+        self.demand_operator(self.asker(&request).await?).await?;
         let request = request.into_inner();
         let (id, url) = (replica(request.id)?, one_url(request.peer_urls)?);
         let before = self.replica().await?.members;
@@ -98,6 +103,7 @@ impl Cluster for Face {
         &self,
         request: Request<MemberPromoteRequest>,
     ) -> Answered<MemberPromoteResponse> {
+        self.demand_operator(self.asker(&request).await?).await?;
         let id = replica(request.into_inner().id)?;
         self.change(GroupChange::Promote(id)).await?;
         Ok(Response::new(MemberPromoteResponse {

@@ -132,10 +132,9 @@ async fn compact(face: &Face, revision: i64) -> bool {
         revision,
         ..CompactionRequest::default()
     };
-    let why = match face
-        .apply(command::encode_compact(&request), Vec::new())
-        .await
-    {
+    let body = command::encode_compact(&request);
+    let asker = face.server_itself();
+    let why = match face.apply(body, Vec::new(), &asker).await {
         // Or another member was faster.
         Ok(Ok(_) | Err(Refused::Compacted)) => {
             tracing::info!(revision, "history before this revision is compacted");

@@ -1,5 +1,6 @@
 //! What the services share.
 
+use crate::auth::{Auth, UserOptions};
 use crate::compactor::Retention;
 use crate::gather::Gatherer;
 use crate::watch::Hub;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use quorate_core::{ClusterId, Payload, Principal, ReplicaId};
 use quorate_etcd_api::errors::{self, Error};
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
-use quorate_etcd_store::{Applied, Query, Refused, Store, decode_result};
+use quorate_etcd_store::{Applied, Asker, Query, Refused, Store, decode_result};
 use quorate_etcd_store::{QueryAnswer, Status as StoreStatus};
 use quorate_face_common::{ConnectionLimits, Metrics, exhausted};
 use quorate_server::{Account, Charge, Consistency, Exhausted, Failure, Handle};
@@ -49,6 +50,8 @@ pub struct Limits {
     pub snapshot_dir: PathBuf,
     /// What is served besides gRPC, and to whom.
     pub web: WebAccess,
+    /// How users show who they are.
+    pub users: UserOptions,
 }
 
 impl Default for Limits {
@@ -68,6 +71,7 @@ impl Default for Limits {
             watch_fragment_bytes: 3 << 19,
             snapshot_dir: std::env::temp_dir(),
             web: WebAccess::default(),
+            users: UserOptions::default(),
         }
     }
 }
@@ -106,6 +110,8 @@ pub(crate) struct Face {
     pub(crate) gatherer: Gatherer,
     /// Whoever makes a snapshot for a client holds it.
     pub(crate) snapshots: Arc<Semaphore>,
+    /// Says who asks.
+    pub(crate) auth: Arc<Auth>,
     /// What requests and answers are charged to: their connection, except for those that come by the routes.
     pub(crate) account: Account,
     identity: Arc<OnceCell<Identity>>,
@@ -141,6 +147,7 @@ impl Face {
             slices: Arc::new(Semaphore::new(1)),
             gatherer: Gatherer::new(handle.clone()),
             snapshots: Arc::new(Semaphore::new(1)),
+            auth: Arc::new(Auth::new(limits.users.clone())),
             handle,
             limits,
             metrics,
@@ -157,11 +164,13 @@ impl Face {
         }
     }
 
-    /// Gives the face the cluster and member id that it answers with, so that it asks no replica for them.
+    /// Gives the face of a gateway the cluster and member id that it answers with, so that it asks no replica for
+    /// them, nor for users.
     pub(crate) fn named(self, cluster: ClusterId, member: ReplicaId) -> Self {
         let identity = Identity::of(cluster, member);
         Face {
             identity: Arc::new(OnceCell::new_with(Some(identity))),
+            auth: Arc::new(Auth::of_gateway()),
             ..self
         }
     }
@@ -197,12 +206,17 @@ impl Face {
         &self,
         body: Bytes,
         payloads: Vec<Payload>,
+        asker: &Asker,
     ) -> Result<Result<Applied, Refused>, Status> {
+        if *asker == Asker::Nobody {
+            return Ok(Err(Refused::UserEmpty));
+        }
+        let body = asker.sign(body);
         let bulk = payloads.iter().map(|payload| payload.len as usize);
         if body.len() + bulk.sum::<usize>() > self.limits.request_bytes_max {
             return Err(status(errors::REQUEST_TOO_LARGE));
         }
-        // Until there is authentication, everybody is the operator.
+        // Who asks stands in the command.
         let principal = Principal::default();
         let result = self.handle.write_with(body, payloads, principal).await;
         Ok(decode_result(&result.map_err(failed)?))
@@ -213,8 +227,9 @@ impl Face {
         &self,
         body: Bytes,
         payloads: Vec<Payload>,
+        asker: &Asker,
     ) -> Result<Result<Applied, Refused>, Status> {
-        let applied = self.apply(body.clone(), payloads).await?;
+        let applied = self.apply(body.clone(), payloads, asker).await?;
         match applied {
             Ok(applied) if applied.has_pending_values => {
                 Ok(Ok(Box::pin(self.fill(&body, applied)).await?))
@@ -229,9 +244,10 @@ impl Face {
         &self,
         query: Query,
         consistency: Consistency,
+        asker: &Asker,
     ) -> Result<QueryAnswer, Status> {
         let mut charge = self.account.charge();
-        match self.ask(query, consistency, &mut charge).await? {
+        match self.ask(query, consistency, &mut charge, asker).await? {
             QueryAnswer::Refused(reason) => Err(refused(reason)),
             answer => Ok(answer),
         }
@@ -243,13 +259,15 @@ impl Face {
         query: Query,
         consistency: Consistency,
         charge: &mut Charge,
+        asker: &Asker,
     ) -> Result<QueryAnswer, Status> {
-        match self.handle.read(query, consistency).await.map_err(failed)? {
+        let asked = self.handle.read(query.by(asker), consistency);
+        match asked.await.map_err(failed)? {
             first @ (QueryAnswer::Large(_)
             | QueryAnswer::HashRest(_)
             | QueryAnswer::PendingResponse(_)) => {
                 // Rare and large: it is not to make room for every read.
-                Box::pin(self.complete(first, consistency, charge)).await
+                Box::pin(self.complete(first, consistency, charge, asker)).await
             }
             answer => Ok(answer),
         }
@@ -257,7 +275,10 @@ impl Face {
 
     /// Figures about the store.
     pub(crate) async fn figures(&self, consistency: Consistency) -> Result<StoreStatus, Status> {
-        match self.read(Query::Status, consistency).await? {
+        match self
+            .read(Query::Status, consistency, &Asker::Anybody)
+            .await?
+        {
             QueryAnswer::Status(figures) => Ok(figures),
             _ => Err(mismatch()),
         }

@@ -28,8 +28,9 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tonic::body::Body as AnyBody;
 use tonic::codegen::http::header::CONTENT_TYPE;
+use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{Method, Request, Response};
-use tonic::metadata::GRPC_CONTENT_TYPE;
+use tonic::metadata::{GRPC_CONTENT_TYPE, MetadataMap};
 use tonic::service::Routes;
 use tonic::{Request as Asked, Response as Answered, Status};
 
@@ -86,8 +87,16 @@ impl FastPath {
         Box::pin(async move {
             let answered = async {
                 let mut charge = admit(&face.account, 0).map_err(exhausted)?;
-                let message = receive(request.into_body(), bytes_max, &mut charge).await?;
-                let reply = ask(face, Asked::new(decode(message)?)).await?;
+                let (parts, body) = request.into_parts();
+                // While authentication is off nothing is kept of who asks.
+                let parts = (!face.auth.is_off()).then(|| Box::new(parts));
+                let message = receive(body, bytes_max, &mut charge).await?;
+                let message = decode(message)?;
+                let asked = match parts {
+                    None => Asked::new(message),
+                    Some(parts) => asked(*parts, message),
+                };
+                let reply = ask(face, asked).await?;
                 respond(reply.into_inner(), charge).await
             };
             let answered = answered.await;
@@ -158,6 +167,12 @@ impl Calls for FastPath {
         let routed = self.routes.answer(request);
         Box::pin(async move { Ok(routed.await?.map(ResponseBody::Routed)) })
     }
+}
+
+/// A call with what it shows of who asks.
+fn asked<Q>(parts: Parts, message: Q) -> Asked<Q> {
+    let metadata = MetadataMap::from_headers(parts.headers);
+    Asked::from_parts(metadata, parts.extensions, message)
 }
 
 /// Whether a request is a gRPC call without any encoding of its messages.

@@ -14,7 +14,7 @@ use axum::body::Body as PlainBody;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
-use quorate_etcd_store::{Refused, Store, check};
+use quorate_etcd_store::{Asker, Refused, Store, check};
 use quorate_face_common::{
     Dialer, Members, Metrics, Unanswered, admit, exhausted, is_call, metered, metrics_page,
 };
@@ -23,7 +23,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use tonic::body::Body;
-use tonic::codegen::http::header::{CONTENT_TYPE, HeaderValue};
+use tonic::codegen::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{Method, Request, Response};
 use tonic::{Code, Request as Asked, Status};
@@ -112,8 +112,9 @@ impl GatewayFace {
             return self.metrics(request).await.map(ResponseBody::Routed);
         }
         let is_short = is_plain(&request);
-        // Only members know whether there is a quorum.
-        let orders = self.members.leave_writes() && !requires_leader(request.headers());
+        // Only members know whether there is a quorum, and who a user is.
+        let is_for_members = requires_leader(request.headers()) || shows_credentials(&request);
+        let orders = self.members.leave_writes() && !is_for_members;
         let path = request.uri().path().strip_prefix("/etcdserverpb.KV/");
         let answered = match path.filter(|_| is_short) {
             Some("Range") => self.range(request).await,
@@ -165,7 +166,7 @@ impl GatewayFace {
             return self.read(&parts, &message).await;
         }
         if orders {
-            match self.face.apply_txn(txn).await? {
+            match self.face.apply_txn(txn, &Asker::Anybody).await? {
                 // Nothing was done: it takes values that the store does not have.
                 Err(Refused::NeedsValue) => {}
                 applied => {
@@ -203,6 +204,12 @@ impl GatewayFace {
         let asked = self.members.read(request, is_unavailable, room);
         Ok(passed_on(asked.await.map_err(unanswered)?))
     }
+}
+
+/// Whether a request says who asks: that is for members to know.
+fn shows_credentials(request: &Request<Body>) -> bool {
+    let headers = request.headers();
+    headers.contains_key("token") || headers.contains_key(AUTHORIZATION)
 }
 
 /// A call of one message.

@@ -18,6 +18,13 @@ pub(crate) fn add_routes(router: Router, face: &Arc<Face>) -> Router {
             let face = face.clone();
             Arc::new(move |consistency| probe(face.clone(), consistency))
         },
+        guard: Some({
+            let face = face.clone();
+            Arc::new(move |right, headers, extensions| {
+                let face = face.clone();
+                Box::pin(async move { face.guard_route(right, headers, extensions).await })
+            })
+        }),
     };
     quorate_face_common::add_routes(router, console).route("/version", get(version))
 }

@@ -11,7 +11,7 @@ use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
     PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
-use quorate_etcd_store::{Applied, Query, QueryAnswer, Refused, check, command, ordering};
+use quorate_etcd_store::{Applied, Asker, Query, QueryAnswer, Refused, check, command, ordering};
 use quorate_server::{Consistency, Failure};
 use std::time::Duration;
 use tonic::{Request, Response, Status, async_trait};
@@ -21,12 +21,13 @@ type Answered<M> = Result<Response<M>, Status>;
 #[async_trait]
 impl Kv for Face {
     async fn range(&self, request: Request<RangeRequest>) -> Answered<Reply<RangeResponse>> {
+        let asker = self.asker(&request).await?;
         let request = request.into_inner();
         check::range(&request).map_err(refused)?;
         let consistency = consistency(request.serializable);
         let mut charge = self.account.charge();
         let query = Query::Range(request);
-        let mut response = match self.ask(query, consistency, &mut charge).await? {
+        let mut response = match self.ask(query, consistency, &mut charge, &asker).await? {
             QueryAnswer::Range(response) => response,
             QueryAnswer::Refused(reason) => return Err(refused(reason)),
             _ => return Err(mismatch()),
@@ -41,6 +42,7 @@ impl Kv for Face {
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Answered<Reply<PutResponse>> {
+        let asker = self.asker(&request).await?;
         let request = request.into_inner();
         check::put(&request).map_err(refused)?;
         let returns_value = request.prev_kv;
@@ -51,8 +53,8 @@ impl Kv for Face {
             false => command::split_put(request, payload_min),
         };
         let applied = match returns_value {
-            false => self.apply(body, payloads).await?,
-            true => self.apply_whole(body, payloads).await?,
+            false => self.apply(body, payloads, &asker).await?,
+            true => self.apply_whole(body, payloads, &asker).await?,
         };
         self.reply(applied.map_err(refused)?).await
     }
@@ -61,23 +63,25 @@ impl Kv for Face {
         &self,
         request: Request<DeleteRangeRequest>,
     ) -> Answered<Reply<DeleteRangeResponse>> {
+        let asker = self.asker(&request).await?;
         let request = request.into_inner();
         check::delete_range(&request).map_err(refused)?;
         let body = command::encode_delete_range(&request);
         drop(request);
-        let applied = self.apply_whole(body, Vec::new()).await?;
+        let applied = self.apply_whole(body, Vec::new(), &asker).await?;
         self.reply(applied.map_err(refused)?).await
     }
 
     async fn txn(&self, request: Request<TxnRequest>) -> Answered<Reply<TxnResponse>> {
+        let asker = self.asker(&request).await?;
         let request = request.into_inner();
         check::txn(&request, self.limits.txn_ops_max).map_err(refused)?;
         if check::is_read_only(&request) {
-            return self.read_txn(request).await;
+            return self.read_txn(request, &asker).await;
         }
         let again = ordering::orders_values(&request).then(|| request.clone());
-        match (self.apply_txn(request).await?, again) {
-            (Err(Refused::NeedsValue), Some(request)) => self.txn_decided(request).await,
+        match (self.apply_txn(request, &asker).await?, again) {
+            (Err(Refused::NeedsValue), Some(request)) => self.txn_decided(request, &asker).await,
             (applied, _) => self.reply(applied.map_err(refused)?).await,
         }
     }
@@ -86,8 +90,10 @@ impl Kv for Face {
         &self,
         request: Request<CompactionRequest>,
     ) -> Answered<Reply<CompactionResponse>> {
+        let asker = self.asker(&request).await?;
         let request = request.into_inner();
-        let response = self.order(command::encode_compact(&request)).await?;
+        let body = command::encode_compact(&request);
+        let response = self.order(body, &asker).await?;
         if request.physical {
             self.wait_until_tidy().await?;
         }
@@ -97,8 +103,8 @@ impl Kv for Face {
 
 impl Face {
     /// Orders a command and passes its response on as the store encoded it.
-    pub(crate) async fn order<M>(&self, body: Bytes) -> Answered<Reply<M>> {
-        let applied = self.apply(body, Vec::new()).await?;
+    pub(crate) async fn order<M>(&self, body: Bytes, asker: &Asker) -> Answered<Reply<M>> {
+        let applied = self.apply(body, Vec::new(), asker).await?;
         self.reply(applied.map_err(refused)?).await
     }
 
@@ -106,13 +112,14 @@ impl Face {
     pub(crate) async fn apply_txn(
         &self,
         request: TxnRequest,
+        asker: &Asker,
     ) -> Result<Result<Applied, Refused>, Status> {
         let payload_min = self.handle.payload_min();
         let (body, payloads) = match is_long_work(request.encoded_len()) {
             true => elsewhere(move || command::split_txn(request, payload_min)).await?,
             false => command::split_txn(request, payload_min),
         };
-        self.apply_whole(body, payloads).await
+        self.apply_whole(body, payloads, asker).await
     }
 
     /// Passes a response on as the store encoded it.
@@ -135,16 +142,16 @@ impl Face {
     }
 
     /// A transaction that changes nothing needs no place in the log.
-    async fn read_txn(&self, request: TxnRequest) -> Answered<Reply<TxnResponse>> {
+    async fn read_txn(&self, request: TxnRequest, asker: &Asker) -> Answered<Reply<TxnResponse>> {
         let consistency = consistency(check::is_serializable(&request));
         let again = ordering::orders_values(&request).then(|| request.clone());
         let mut charge = self.account.charge();
         let query = Query::Txn(request);
-        let answer = self.ask(query, consistency, &mut charge).await?;
+        let answer = self.ask(query, consistency, &mut charge, asker).await?;
         let mut response = match (answer, again) {
             (QueryAnswer::Txn(response), _) => response,
             (QueryAnswer::Refused(Refused::NeedsValue), Some(request)) => {
-                self.read_txn_decided(request, consistency, &mut charge)
+                self.read_txn_decided(request, consistency, &mut charge, asker)
                     .await?
             }
             (QueryAnswer::Refused(reason), _) => return Err(refused(reason)),

@@ -1,5 +1,6 @@
 //! The Lease service.
 
+use crate::auth::Credentials;
 use crate::face::{Face, failed, mismatch};
 use crate::leader::LeaderWatch;
 use crate::reply::Reply;
@@ -26,16 +27,18 @@ impl Lease for Face {
         &self,
         request: Request<LeaseGrantRequest>,
     ) -> Answered<Reply<LeaseGrantResponse>> {
+        let asker = self.asker(&request).await?;
         let body = command::encode_lease_grant(request.get_ref());
-        self.order(body).await
+        self.order(body, &asker).await
     }
 
     async fn lease_revoke(
         &self,
         request: Request<LeaseRevokeRequest>,
     ) -> Answered<Reply<LeaseRevokeResponse>> {
+        let asker = self.asker(&request).await?;
         let body = command::encode_lease_revoke(request.get_ref());
-        self.order(body).await
+        self.order(body, &asker).await
     }
 
     type LeaseKeepAliveStream = ReceiverStream<Result<Reply<LeaseKeepAliveResponse>, Status>>;
@@ -46,9 +49,10 @@ impl Lease for Face {
     ) -> Answered<Self::LeaseKeepAliveStream> {
         let (answers, taken) = mpsc::channel(ANSWERS_WAITING_MAX);
         let leader = LeaderWatch::of(&request, &self.handle);
+        let credentials = Credentials::of(&request);
         tokio::spawn(keep_alive(
             self.clone(),
-            request.into_inner(),
+            (request.into_inner(), credentials),
             leader,
             answers,
         ));
@@ -59,9 +63,11 @@ impl Lease for Face {
         &self,
         request: Request<LeaseTimeToLiveRequest>,
     ) -> Answered<LeaseTimeToLiveResponse> {
+        let asker = self.asker(&request).await?;
         let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
-        let query = Query::Lease { id };
-        let QueryAnswer::Lease(lease) = self.read(query, Consistency::Linearizable).await? else {
+        let query = Query::Lease { id, keys };
+        let answer = self.read(query, Consistency::Linearizable, &asker).await?;
+        let QueryAnswer::Lease(lease) = answer else {
             return Err(mismatch());
         };
         let remaining = self.handle.remaining(id.cast_unsigned()).await;
@@ -77,12 +83,17 @@ impl Lease for Face {
             id,
             ttl: ttl_s.map_or(-1, |_| seconds),
             granted_ttl: ttl_s.unwrap_or(0),
-            keys: if keys { names } else { Vec::new() },
+            keys: names,
         }))
     }
 
-    async fn lease_leases(&self, _: Request<LeaseLeasesRequest>) -> Answered<LeaseLeasesResponse> {
-        let answer = self.read(Query::Leases, Consistency::Linearizable).await?;
+    async fn lease_leases(
+        &self,
+        request: Request<LeaseLeasesRequest>,
+    ) -> Answered<LeaseLeasesResponse> {
+        let asker = self.asker(&request).await?;
+        let answer = self.read(Query::Leases, Consistency::Linearizable, &asker);
+        let answer = answer.await?;
         let QueryAnswer::Leases(revision, ids) = answer else {
             return Err(mismatch());
         };
@@ -97,7 +108,7 @@ impl Lease for Face {
 /// its time is 0.
 async fn keep_alive(
     face: Face,
-    mut requests: Streaming<LeaseKeepAliveRequest>,
+    (mut requests, credentials): (Streaming<LeaseKeepAliveRequest>, Credentials),
     mut leader: LeaderWatch,
     answers: mpsc::Sender<Result<Reply<LeaseKeepAliveResponse>, Status>>,
 ) {
@@ -105,7 +116,10 @@ async fn keep_alive(
         let renew = async {
             match requests.message().await? {
                 Some(request) => {
-                    let renewed = face.order(command::encode_lease_renew(&request)).await;
+                    // Its rights may have changed since the last time.
+                    let asker = face.identify(&credentials).await?;
+                    let body = command::encode_lease_renew(&request);
+                    let renewed = face.order(body, &asker).await;
                     renewed.map(Some)
                 }
                 None => Ok(None),

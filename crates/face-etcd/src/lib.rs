@@ -8,6 +8,7 @@
 //!
 //! What differs from etcd, and why: `docs/reference/etcd-compatibility.md`.
 
+mod auth;
 mod authority;
 mod cluster;
 mod codec;
@@ -31,9 +32,11 @@ mod response_body;
 mod serve;
 mod slices;
 mod snapshot;
+mod users;
 mod watch;
 mod web_access;
 
+pub use auth::{JwtOptions, JwtSigner, TokenKind, UserOptions};
 pub use compactor::Retention;
 pub use face::{Limits, VERSION};
 pub use gateway::serve_gateway;
@@ -45,6 +48,9 @@ pub use web_access::{AllowList, WebAccess};
 pub mod client {
     #[allow(unreachable_pub)]
     mod generated {
+        pub(super) mod auth {
+            include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.Auth.rs"));
+        }
         pub(super) mod kv {
             include!(concat!(env!("OUT_DIR"), "/client/etcdserverpb.KV.rs"));
         }
@@ -65,6 +71,7 @@ pub mod client {
         }
     }
 
+    pub use generated::auth::auth_client::AuthClient;
     pub use generated::cluster::cluster_client::ClusterClient;
     pub use generated::kv::k_v_client::KVClient as KvClient;
     pub use generated::lease::lease_client::LeaseClient;
@@ -76,6 +83,9 @@ pub mod client {
 #[allow(unreachable_pub)]
 mod server {
     mod generated {
+        pub(super) mod auth {
+            include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.Auth.rs"));
+        }
         pub(super) mod kv {
             include!(concat!(env!("OUT_DIR"), "/server/etcdserverpb.KV.rs"));
         }
@@ -96,6 +106,7 @@ mod server {
         }
     }
 
+    pub(crate) use generated::auth::auth_server::{Auth, AuthServer};
     pub(crate) use generated::cluster::cluster_server::{Cluster, ClusterServer};
     pub(crate) use generated::kv::k_v_server::{KV as Kv, KVServer as KvServer};
     pub(crate) use generated::lease::lease_server::{Lease, LeaseServer};

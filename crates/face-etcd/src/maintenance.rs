@@ -11,7 +11,7 @@ use quorate_etcd_api::etcdserverpb::{
     HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest,
     MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
 };
-use quorate_etcd_store::{KeyHash, Query, QueryAnswer};
+use quorate_etcd_store::{Asker, KeyHash, Query, QueryAnswer};
 use quorate_server::{
     Alarm, AlarmKind, Consistency, GroupChange, RaisedAlarm, Status as ReplicaStatus,
 };
@@ -22,7 +22,8 @@ type Answered<M> = Result<Response<M>, Status>;
 
 #[async_trait]
 impl Maintenance for Face {
-    async fn status(&self, _: Request<StatusRequest>) -> Answered<StatusResponse> {
+    async fn status(&self, request: Request<StatusRequest>) -> Answered<StatusResponse> {
+        self.demand_user(&self.asker(&request).await?)?;
         let figures = self.figures(Consistency::Serializable).await?;
         let replica = self.handle.status().await.map_err(failed)?;
         let sizes = Sizes::of(figures.bytes, &replica);
@@ -54,7 +55,8 @@ impl Maintenance for Face {
         }))
     }
 
-    async fn hash(&self, _: Request<HashRequest>) -> Answered<HashResponse> {
+    async fn hash(&self, request: Request<HashRequest>) -> Answered<HashResponse> {
+        self.demand_root(&self.asker(&request).await?)?;
         let found = self.key_hash(0).await?;
         Ok(Response::new(HashResponse {
             header: Some(self.header(found.revision).await?),
@@ -63,6 +65,7 @@ impl Maintenance for Face {
     }
 
     async fn hash_kv(&self, request: Request<HashKvRequest>) -> Answered<HashKvResponse> {
+        self.demand_root(&self.asker(&request).await?)?;
         let found = self.key_hash(request.into_inner().revision).await?;
         Ok(Response::new(HashKvResponse {
             header: Some(self.header(found.revision).await?),
@@ -73,13 +76,22 @@ impl Maintenance for Face {
     }
 
     /// The store holds no free space that could be given back.
-    async fn defragment(&self, _: Request<DefragmentRequest>) -> Answered<DefragmentResponse> {
+    async fn defragment(
+        &self,
+        request: Request<DefragmentRequest>,
+    ) -> Answered<DefragmentResponse> {
+        self.demand_root(&self.asker(&request).await?)?;
         // etcd sends no header here, nor with a change of leader.
         Ok(Response::new(DefragmentResponse { header: None }))
     }
 
     async fn alarm(&self, request: Request<AlarmRequest>) -> Answered<AlarmResponse> {
+        let asker = self.asker(&request).await?;
+        self.demand_user(&asker)?;
         let request = request.into_inner();
+        if request.action != AlarmAction::Get as i32 {
+            self.demand_root(&asker)?;
+        }
         let alarms = match AlarmAction::try_from(request.action) {
             Ok(AlarmAction::Activate) => self.change_alarm(&request, true).await?,
             Ok(AlarmAction::Deactivate) => self.change_alarm(&request, false).await?,
@@ -94,6 +106,7 @@ impl Maintenance for Face {
     }
 
     async fn downgrade(&self, request: Request<DowngradeRequest>) -> Answered<DowngradeResponse> {
+        self.demand_root(&self.asker(&request).await?)?;
         if request.into_inner().action == DowngradeAction::Cancel as i32 {
             return Err(status(errors::NO_INFLIGHT_DOWNGRADE));
         }
@@ -105,6 +118,7 @@ impl Maintenance for Face {
         &self,
         request: Request<MoveLeaderRequest>,
     ) -> Answered<MoveLeaderResponse> {
+        self.demand_root(&self.asker(&request).await?)?;
         let me = self.header(0).await?.member_id;
         if request.into_inner().target_id != me {
             return Err(status(errors::BAD_LEADER_TRANSFEREE));
@@ -114,7 +128,8 @@ impl Maintenance for Face {
 
     type SnapshotStream = BoxStream<SnapshotResponse>;
 
-    async fn snapshot(&self, _: Request<SnapshotRequest>) -> Answered<Self::SnapshotStream> {
+    async fn snapshot(&self, request: Request<SnapshotRequest>) -> Answered<Self::SnapshotStream> {
+        self.demand_root(&self.asker(&request).await?)?;
         Ok(Response::new(self.send_snapshot()?))
     }
 }
@@ -162,7 +177,10 @@ impl Face {
 
     async fn key_hash(&self, revision: i64) -> Result<KeyHash, Status> {
         let query = Query::HashKv { revision };
-        match self.read(query, Consistency::Serializable).await? {
+        match self
+            .read(query, Consistency::Serializable, &Asker::Anybody)
+            .await?
+        {
             QueryAnswer::HashKv(found) => Ok(found),
             _ => Err(mismatch()),
         }

@@ -6,7 +6,7 @@ use crate::face::{Face, mismatch, refused};
 use crate::reply::Reply;
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
-use quorate_etcd_store::{Query, QueryAnswer, Refused, ordering};
+use quorate_etcd_store::{Asker, Query, QueryAnswer, Refused, ordering};
 use quorate_server::{Charge, Consistency};
 use tonic::{Response, Status};
 
@@ -18,10 +18,13 @@ impl Face {
     pub(crate) async fn txn_decided(
         &self,
         request: TxnRequest,
+        asker: &Asker,
     ) -> Result<Response<Reply<TxnResponse>>, Status> {
         for _ in 0..TRIES_MAX {
-            let decided = self.decide(&request, Consistency::Linearizable).await?;
-            let applied = self.apply_txn(decided).await?.map_err(refused)?;
+            let decided = self
+                .decide(&request, Consistency::Linearizable, asker)
+                .await?;
+            let applied = self.apply_txn(decided, asker).await?.map_err(refused)?;
             let outer = decode::<TxnResponse>(applied.response)?;
             if let Some(inner) = ordering::answer(outer) {
                 let header = self.header(applied.revision).await?;
@@ -42,10 +45,12 @@ impl Face {
         request: TxnRequest,
         consistency: Consistency,
         charge: &mut Charge,
+        asker: &Asker,
     ) -> Result<TxnResponse, Status> {
         for _ in 0..TRIES_MAX {
-            let decided = self.decide(&request, consistency).await?;
-            match self.ask(Query::Txn(decided), consistency, charge).await? {
+            let decided = self.decide(&request, consistency, asker).await?;
+            let query = Query::Txn(decided);
+            match self.ask(query, consistency, charge, asker).await? {
                 QueryAnswer::Txn(outer) => {
                     if let Some(inner) = ordering::answer(outer) {
                         return Ok(inner);
@@ -63,9 +68,10 @@ impl Face {
         &self,
         request: &TxnRequest,
         consistency: Consistency,
+        asker: &Asker,
     ) -> Result<TxnRequest, Status> {
         let question = Query::Txn(ordering::question(request));
-        match self.read(question, consistency).await? {
+        match self.read(question, consistency, asker).await? {
             QueryAnswer::Txn(read) => Ok(ordering::decided(request.clone(), &read)),
             _ => Err(mismatch()),
         }

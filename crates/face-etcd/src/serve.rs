@@ -7,7 +7,9 @@ use crate::fast_path::{FastPath, Serves};
 use crate::health;
 use crate::json;
 use crate::plain_http::not_found;
-use crate::server::{ClusterServer, KvServer, LeaseServer, MaintenanceServer, WatchServer};
+use crate::server::{
+    AuthServer, ClusterServer, KvServer, LeaseServer, MaintenanceServer, WatchServer,
+};
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
@@ -35,7 +37,8 @@ fn router(face: &Arc<Face>, message_bytes_max: usize) -> Router {
     .add_service(ClusterServer::from_arc(face.clone()).max_decoding_message_size(SMALL_BYTES_MAX))
     .add_service(
         MaintenanceServer::from_arc(face.clone()).max_decoding_message_size(SMALL_BYTES_MAX),
-    );
+    )
+    .add_service(AuthServer::from_arc(face.clone()).max_decoding_message_size(SMALL_BYTES_MAX));
     health::add_routes(services.into_axum_router(), face).fallback(unknown)
 }
 

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use prost::Message;
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_etcd_api::mvccpb::KeyValue;
-use quorate_etcd_store::{Applied, LargeRead, PendingResponse, Query, QueryAnswer, ValueRef};
+use quorate_etcd_store::{
+    Applied, Asker, LargeRead, PendingResponse, Query, QueryAnswer, ValueRef,
+};
 use quorate_face_common::{REQUEST_BYTES, ROOM_PATIENCE, exhausted};
 use quorate_server::{Charge, Consistency, Exhausted, Failure};
 use std::time::Duration;
@@ -73,6 +75,7 @@ impl Face {
         first: QueryAnswer,
         consistency: Consistency,
         charge: &mut Charge,
+        asker: &Asker,
     ) -> Result<QueryAnswer, Status> {
         let deadline = Instant::now() + ROOM_PATIENCE;
         let mut answer = first;
@@ -80,7 +83,7 @@ impl Face {
         loop {
             answer = match answer {
                 QueryAnswer::Large(read) => {
-                    let query = read.query();
+                    let query = read.query().by(asker);
                     match self.read_large(read, charge).await? {
                         Ok(answer) => answer,
                         // What was read is given up, so that reads which wait do not keep room from each other.
@@ -100,7 +103,8 @@ impl Face {
                     let references = unfilled.references().map_err(refused)?;
                     let bytes = bytes(&references);
                     charge.add_by(bytes, deadline).await.map_err(exhausted)?;
-                    match (self.gatherer.gather(references).await, unfilled.query()) {
+                    let again = unfilled.query().map(|query| query.by(asker));
+                    match (self.gatherer.gather(references).await, again) {
                         (Ok(values), _) => unfilled.fill(values).map_err(refused)?,
                         (Err(ValueMissing::Dead), Some(query)) if lost < LOST_MAX => {
                             lost += 1;

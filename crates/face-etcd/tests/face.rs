@@ -310,7 +310,7 @@ async fn compacted_revisions_cannot_be_read() {
 async fn a_replica_that_does_not_answer() {
     // Nobody drains the requests: the first waits, and there is no room for a second.
     let (handle, mut requests) = Handle::new(1);
-    let address = start(handle, Limits::default()).await;
+    let address = start(handle, backend::userless()).await;
     let channel = backend::connect(address).await;
     let (mut first, mut second) = (KvClient::new(channel.clone()), KvClient::new(channel));
     let waiting = tokio::spawn(async move { first.put(put("a", "1")).await });
@@ -527,7 +527,7 @@ async fn what_nobody_serves() {
 #[tokio::test]
 async fn plain_routes_of_a_stopped_replica() {
     let (handle, _) = Handle::new(1);
-    let address = start(handle, Limits::default()).await;
+    let address = start(handle, backend::userless()).await;
     let reason = "etcdserver: server stopped";
     let health = format!(r#"{{"health":"false","reason":"{reason}"}}"#);
     assert_eq!(get(address, "/health").await, (503, health));
@@ -541,7 +541,7 @@ async fn told_to_stop_it_finishes_what_is_open() {
     let listener = backend::listen();
     let address = listener.local_addr().expect("it is bound");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let serving = tokio::spawn(serve(listener, handle, Limits::default(), None, async {
+    let serving = tokio::spawn(serve(listener, handle, backend::userless(), None, async {
         let _ = stopped.await;
     }));
     let mut kv = KvClient::new(backend::connect(address).await);

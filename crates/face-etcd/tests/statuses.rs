@@ -10,7 +10,6 @@ use quorate_etcd_api::etcdserverpb::{
     MemberPromoteRequest, PutRequest, TxnRequest,
 };
 use quorate_etcd_store::Store;
-use quorate_face_etcd::Limits;
 use quorate_face_etcd::client::{ClusterClient, KvClient, LeaseClient};
 use quorate_server::{ChangeError, Failure, Handle, Request};
 use std::future::Future;
@@ -22,7 +21,7 @@ use tonic::{Code, Status};
 /// A face whose requests the test answers.
 async fn start(capacity: usize) -> (Channel, Handle<Store>, Receiver<Request<Store>>) {
     let (handle, requests) = Handle::new(capacity);
-    let channel = backend::serve_face(handle.clone(), Limits::default()).await;
+    let channel = backend::serve_face(handle.clone(), backend::userless()).await;
     (channel, handle, requests)
 }
 

@@ -156,6 +156,7 @@ fn router(face: &Face, metrics: Option<Metrics>, request_bytes_max: usize) -> Ro
             let face = face.clone();
             Arc::new(move |consistency| face.clone().probe(consistency))
         },
+        guard: None,
     };
     let (single, several) = (face.clone(), face.clone());
     let read = async move |Path(key): Path<String>, RawQuery(query): RawQuery| {

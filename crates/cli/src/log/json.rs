@@ -198,6 +198,14 @@ fn operation(command: &Command, values: Values) -> Value {
 }
 
 fn body(body: &Bytes, values: Values) -> Value {
+    let mut operation = operation_of(body, values);
+    if let (Some(object), Some(user)) = (operation.as_object_mut(), command::asker(body).name()) {
+        object.insert("user".to_owned(), user.into());
+    }
+    operation
+}
+
+fn operation_of(body: &Bytes, values: Values) -> Value {
     match command::Command::decode(body) {
         Ok(command::Command::Put(request) | command::Command::PutWithPayload(request)) => {
             put(&request, values)
@@ -221,6 +229,7 @@ fn body(body: &Bytes, values: Values) -> Value {
         Ok(command::Command::LeaseExpire(expiry)) => {
             json!({ "op": "lease-expire", "lease": expiry.id, "renewal": expiry.renewal })
         }
+        Ok(command::Command::Auth(change)) => json!({ "op": "auth", "change": change.name() }),
         Err(_) => json!({ "op": "undecodable", "bytes": body.len() }),
     }
 }

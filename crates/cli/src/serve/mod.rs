@@ -19,6 +19,7 @@ use crate::new_cluster;
 use crate::notify::{ProcessState, notify};
 use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
+use quorate_face_etcd::UserOptions;
 use quorate_host::Limits;
 use quorate_server::{
     ClientPorts, FaceContext, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity,
@@ -329,18 +330,23 @@ impl Replica {
         let ready = move || announce(&address);
         match self.face {
             FaceName::Etcd => {
+                let store = quorate_etcd_store::Store::new();
                 let limits = quorate_face_etcd::Limits {
                     connections_max: self.client_connections,
                     request_bytes_max,
                     txn_ops_max,
                     retention: settings.retention,
                     snapshot_dir: settings.data_dir,
+                    users: UserOptions {
+                        board: Some(store.board()),
+                        ..settings.users
+                    },
                     ..settings
                         .connections
                         .limits(quorate_face_etcd::Limits::default())
                 };
                 let face = |context| etcd(context, limits);
-                quorate_server::run(config, ports, quorate_etcd_store::Store::new(), face, ready)
+                quorate_server::run(config, ports, store, face, ready)
             }
             FaceName::Plain => {
                 let limits = quorate_face_plain::Limits {

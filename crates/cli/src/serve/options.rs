@@ -10,6 +10,7 @@ use crate::protocol_flags::ProtocolFlags;
 use crate::recode::RecodeOptions;
 use crate::security::SecurityOptions;
 use crate::snapshots::SnapshotOptions;
+use crate::users::UsersOptions;
 use clap::{Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -211,6 +212,10 @@ pub(crate) struct ServeOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub(super) connections: ConnectionOptions,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) users: UsersOptions,
 
     #[command(flatten)]
     #[serde(flatten)]

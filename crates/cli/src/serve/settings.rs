@@ -18,7 +18,7 @@ use crate::polling;
 use crate::security::SecuritySettings;
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
-use quorate_face_etcd::Retention;
+use quorate_face_etcd::{Retention, UserOptions};
 use quorate_host::Limits;
 use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
@@ -96,6 +96,7 @@ pub(crate) struct Settings {
     pub(super) recode_rate: u64,
     pub(super) retention: Option<Retention>,
     pub(super) connections: ConnectionSettings,
+    pub(super) users: UserOptions,
     pub(super) log: LogSettings,
     pub(super) clock: ClockSource,
     pub(super) test_source: TestSource,
@@ -109,12 +110,9 @@ impl Settings {
         if id.0 == 0 {
             return Err("--id 0: replicas are numbered from 1".to_owned());
         }
-        let client_url = options
-            .listen_client_urls
-            .unwrap_or_else(|| CLIENT_URL.to_owned());
-        let peer_url = options
-            .listen_peer_urls
-            .unwrap_or_else(|| PEER_URL.to_owned());
+        let or = |url: Option<String>, usual: &str| url.unwrap_or_else(|| usual.to_owned());
+        let client_url = or(options.listen_client_urls, CLIENT_URL);
+        let peer_url = or(options.listen_peer_urls, PEER_URL);
         let beside = [
             options.listen_client_http_urls.as_deref(),
             options.listen_metrics_urls.as_deref(),
@@ -189,6 +187,7 @@ impl Settings {
             recode_rate: options.recode.resolve()?,
             retention: options.compaction.resolve()?,
             connections: options.connections.resolve()?,
+            users: options.users.resolve()?,
             log: options.log.resolve(),
             clock: clock(options.clock.as_deref())?,
             test_source: test_source(options.test_source.as_deref())?,

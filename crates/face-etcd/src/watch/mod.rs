@@ -13,6 +13,7 @@ mod waiting;
 
 pub(crate) use hub::Hub;
 
+use crate::auth::Credentials;
 use crate::face::Face;
 use crate::leader::LeaderWatch;
 use crate::server::Watch;
@@ -35,7 +36,9 @@ impl Watch for Face {
         let (outgoing, responses) = responses();
         let account = request.extensions().get::<Account>();
         let account = account.unwrap_or(&self.account).clone();
-        let stream = WatchStream::new(self, self.header(0).await?, outgoing, account);
+        let credentials = Credentials::of(&request);
+        let header = self.header(0).await?;
+        let stream = WatchStream::new(self, (header, credentials), outgoing, account);
         tokio::spawn(stream.run(request.into_inner(), leader));
         Ok(Response::new(responses))
     }

@@ -1,19 +1,21 @@
 //! One watch stream: its client's requests, its watches, and what is sent.
 
 mod requests;
+mod rights;
 
 use super::hub::{Delivery, FromInbox, Hub, Inbox, Member, Tag, read_history};
 use super::index::MemberId;
 use super::outgoing::{ClientGone, Outgoing};
 use super::respond::EventOptions;
 use super::waiting::{WaitingResponses, Whole};
+use crate::auth::Credentials;
 use crate::face::{Face, failed, mismatch, refused};
 use crate::leader::LeaderWatch;
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{ResponseHeader, WatchRequest, WatchResponse};
 use quorate_etcd_api::mvccpb::Event;
 use quorate_etcd_store::{
-    EventsQuery, Keys, Query, QueryAnswer, Status as Figures, Store, event_value_refs,
+    Asker, EventsQuery, Keys, Query, QueryAnswer, Status as Figures, Store, event_value_refs,
 };
 use quorate_server::{Account, Charge, Consistency, Handle};
 use std::borrow::Borrow;
@@ -24,6 +26,10 @@ use tonic::{Status, Streaming};
 
 /// A stream and everything its task knows.
 pub(crate) struct WatchStream {
+    face: Face,
+    credentials: Credentials,
+    /// When the rights of all watches were checked last.
+    checked: (u64, bool),
     hub: Arc<Hub>,
     handle: Handle<Store>,
     /// Says who answers.
@@ -51,6 +57,7 @@ pub(crate) struct WatchStream {
 /// One watch of a stream.
 struct OpenWatch {
     serial: u64,
+    asker: Asker,
     key: Bytes,
     range_end: Bytes,
     wishes: EventOptions,
@@ -94,11 +101,14 @@ impl WatchStream {
     /// A stream without watches.
     pub(crate) fn new(
         face: &Face,
-        header: ResponseHeader,
+        (header, credentials): (ResponseHeader, Credentials),
         outgoing: Outgoing,
         account: Account,
     ) -> Self {
         WatchStream {
+            face: face.clone(),
+            credentials,
+            checked: face.auth.stamp(),
             inbox: face.hub.inbox(),
             hub: Arc::clone(&face.hub),
             handle: face.handle.clone(),
@@ -130,6 +140,7 @@ impl WatchStream {
 
     async fn serve(&mut self, mut requests: Streaming<WatchRequest>) -> Result<(), End> {
         let mut told = self.hub.told();
+        let mut rights = self.face.auth.changes();
         let mut tick = tokio::time::interval(self.progress_interval);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         tick.reset();
@@ -151,6 +162,7 @@ impl WatchStream {
                     None => open = false,
                 },
                 () = inbox.arrived() => {}
+                Ok(()) = rights.changed() => self.recheck().await?,
                 (tag, whole) = self.waiting.next() => self.go_on(tag, whole).await?,
                 changed = told.changed(), if self.progress_wanted.is_some() => {
                     changed.map_err(|_| End::ClientGone)?;
@@ -274,6 +286,7 @@ impl WatchStream {
         revision: i64,
         events: Vec<impl Borrow<Event>>,
     ) -> Result<(), End> {
+        self.recheck().await?;
         let mut response = self.response(id, revision);
         let Some(watching) = self.watches.get_mut(&id) else {
             return Ok(());
@@ -314,6 +327,7 @@ impl WatchStream {
     /// The values of a response have come, or it cannot be had as it was: then its events are read
     /// again.
     async fn go_on(&mut self, tag: Tag, whole: Whole) -> Result<(), End> {
+        self.recheck().await?;
         let Some(watching) = self.find(tag) else {
             return Ok(());
         };

@@ -9,16 +9,16 @@ use quorate_core::{
     Principal, ReplicaId, Slot,
 };
 use quorate_etcd_store::Store;
-use quorate_face_etcd::{Limits, serve};
+use quorate_face_etcd::{Limits, UserOptions, serve};
 use quorate_server::{
     AlarmKind, ChangeError, ClockError, Door, GroupChange, Handle, Listener, MemberInfo,
-    RaisedAlarm, Request, Status,
+    RaisedAlarm, Request, Status, USERS_LEVEL,
 };
 use shelf::Shelf;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
 use tonic::transport::Channel;
@@ -35,6 +35,17 @@ pub(crate) async fn serve_face(handle: Handle<Store>, limits: Limits) -> Channel
         std::future::pending(),
     ));
     connect(address).await
+}
+
+/// For tests that answer each request themselves: the face asks for nothing but what clients want.
+pub(crate) fn userless() -> Limits {
+    Limits {
+        users: UserOptions {
+            board: Some(Store::new().board()),
+            ..UserOptions::default()
+        },
+        ..Limits::default()
+    }
 }
 
 /// A listener for clients on a free port.
@@ -186,7 +197,7 @@ fn at(applied: u64, principal: Principal) -> At {
         admission: Admission::All,
         slot: Slot(applied),
         index: 0,
-        stamp_ns: applied,
+        stamp_ns: now_ns(),
         principal,
         payload: PayloadId {
             entry: EntryId {
@@ -196,6 +207,16 @@ fn at(applied: u64, principal: Principal) -> At {
             part: 0,
         },
     }
+}
+
+/// Entries are stamped with the time: tokens are as old as theirs.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the face that is tested lives in real time"
+)]
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.expect("a clock that is set").as_nanos()).expect("this century")
 }
 
 fn status(applied: u64) -> Status {
@@ -210,7 +231,8 @@ fn status(applied: u64) -> Status {
             is_learner: false,
         }],
         epochs: Vec::new(),
-        level: 1,
+        level: USERS_LEVEL,
+        behind: Vec::new(),
         wire_version: 1,
         is_open: true,
         is_settled: true,

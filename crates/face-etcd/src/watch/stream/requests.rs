@@ -79,21 +79,21 @@ impl WatchStream {
             // The least key there can be.
             request.key = Bytes::from_static(b"\0");
         }
+        let asker = match self.admit(&request).await {
+            Ok(asker) => asker,
+            Err(why) => return self.refuse(revision, why).await,
+        };
         let judged = self.judge(&request).map_err(str::to_owned);
         let (id, charge) = match judged.and_then(|id| Ok((id, self.room_for(&request)?))) {
             Ok(admitted) => admitted,
-            Err(why) => {
-                let mut response = self.response(NO_WATCH, revision);
-                (response.created, response.canceled) = (true, true);
-                response.cancel_reason = why;
-                return self.send(response).await;
-            }
+            Err(why) => return self.refuse(revision, why).await,
         };
         let mut response = self.response(id, revision);
         response.created = true;
         self.send(response).await?;
         let watching = OpenWatch {
             serial: self.next_serial,
+            asker,
             wishes: EventOptions::new(&request, self.fragment_bytes),
             key: request.key,
             range_end: request.range_end,
@@ -116,6 +116,14 @@ impl WatchStream {
             self.join(id, revision);
         }
         Ok(())
+    }
+
+    /// Tells why there is no watch.
+    async fn refuse(&self, revision: i64, why: String) -> Result<(), End> {
+        let mut response = self.response(NO_WATCH, revision);
+        (response.created, response.canceled) = (true, true);
+        response.cancel_reason = why;
+        self.send(response).await
     }
 
     /// The number of a new watch, or why there cannot be one.
