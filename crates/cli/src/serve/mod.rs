@@ -19,7 +19,6 @@ use crate::new_cluster;
 use crate::notify::{ProcessState, notify};
 use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
-use quorate_face_etcd::UserOptions;
 use quorate_host::Limits;
 use quorate_server::{
     ClientPorts, FaceContext, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity,
@@ -337,10 +336,7 @@ impl Replica {
                     txn_ops_max,
                     retention: settings.retention,
                     snapshot_dir: settings.data_dir,
-                    users: UserOptions {
-                        board: Some(store.board()),
-                        ..settings.users
-                    },
+                    users: settings.users.with_board(store.board()),
                     ..settings
                         .connections
                         .limits(quorate_face_etcd::Limits::default())

@@ -33,6 +33,17 @@ pub struct UserOptions {
     pub board: Option<Arc<AuthBoard>>,
 }
 
+impl UserOptions {
+    /// The options for a face whose store has this board.
+    #[must_use]
+    pub fn with_board(self, board: Arc<AuthBoard>) -> Self {
+        UserOptions {
+            board: Some(board),
+            ..self
+        }
+    }
+}
+
 impl Default for UserOptions {
     fn default() -> Self {
         UserOptions {
