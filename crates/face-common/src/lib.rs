@@ -13,12 +13,13 @@ mod side_ports;
 pub mod websocket;
 
 pub use connections::{
-    Backpressure, CommonName, ConnectionLimits, Face, Heads, TakenOver, Takeover, serve,
+    Backpressure, CommonName, ConnectionLimits, Encrypted, Face, Heads, TakenOver, Takeover,
+    is_call, serve,
 };
 pub use dial::Dialer;
 pub use forward::{Members, Unanswered};
 pub use metered::{
-    Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, is_call, metered, overloaded,
+    Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, metered, overloaded,
 };
 pub use routes::{
     Console, Guard, Guarding, Metrics, Probe, Probing, RouteRight, add_routes, alarm_name, json,

@@ -2,7 +2,7 @@
 
 mod messages;
 
-use crate::Face;
+use crate::{Face, is_call};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use messages::Messages;
@@ -18,7 +18,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::codegen::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use tonic::codegen::http::{HeaderMap, Request, Response, StatusCode};
+use tonic::codegen::http::{Request, Response, StatusCode};
 use tonic::service::Routes;
 
 /// What a request takes besides its body, in bytes: its stream, its task, its headers. An answer that is shorter needs
@@ -294,13 +294,6 @@ impl HttpBody for ChargedBody {
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
     }
-}
-
-/// Whether these are the headers of a gRPC call.
-#[must_use]
-pub fn is_call(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 fn refusal(is_call: bool, why: Exhausted) -> Response<Body> {

@@ -2,7 +2,7 @@
 
 use super::read_ahead::ReadAhead;
 use super::registry::ConnectionState;
-use super::secured::CommonName;
+use super::secured::{CommonName, Encrypted};
 use super::takeover::{Successor, Takeover};
 use super::{Face, call_time};
 use bytes::Bytes;
@@ -20,7 +20,8 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body as AnyBody;
-use tonic::codegen::http::{Request, Response};
+use tonic::codegen::http::header::CONTENT_TYPE;
+use tonic::codegen::http::{HeaderMap, Request, Response};
 
 /// A body of one message brings at least so many bytes in each window of time in which it is waited for.
 pub(super) const BODY_BYTES_MIN: usize = 10 << 10;
@@ -34,6 +35,7 @@ pub(super) struct Exchange<F> {
     body_window: Duration,
     /// Who asks, if the client's certificate says so.
     asker: Option<CommonName>,
+    is_encrypted: bool,
     successor: Successor,
 }
 
@@ -51,13 +53,18 @@ impl<F> Exchange<F> {
             account,
             body_window,
             asker: None,
+            is_encrypted: false,
             successor: Successor::default(),
         }
     }
 
-    /// Tells the face who asks with each request, if anybody is known to.
+    /// Tells the face with each request that it came encrypted, and who asks, if anybody is known to.
     pub(super) fn asked_by(self, asker: Option<CommonName>) -> Self {
-        Exchange { asker, ..self }
+        Exchange {
+            asker,
+            is_encrypted: true,
+            ..self
+        }
     }
 
     /// Where a request leaves what the connection goes on with.
@@ -74,6 +81,10 @@ impl<F: Face> HyperService<Request<Incoming>> for Exchange<F> {
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         if let Some(asker) = &self.asker {
             request.extensions_mut().insert(asker.clone());
+        }
+        // Calls of gRPC are the same either way.
+        if self.is_encrypted && !is_call(request.headers()) {
+            request.extensions_mut().insert(Encrypted);
         }
         let open = OpenRequest::begin(&self.state);
         Takeover::offer(&mut request, &self.state, &self.successor);
@@ -99,6 +110,13 @@ impl<F: Face> HyperService<Request<Incoming>> for Exchange<F> {
             open: Some(open),
         }
     }
+}
+
+/// Whether these are the headers of a gRPC call.
+#[must_use]
+pub fn is_call(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// A request whose answer is not sent yet.

@@ -23,8 +23,9 @@ mod windows;
 
 pub use backpressure::Backpressure;
 pub(crate) use call_time::TIMEOUT;
+pub use exchange::is_call;
 pub use heads::Heads;
-pub use secured::CommonName;
+pub use secured::{CommonName, Encrypted};
 pub use takeover::{TakenOver, Takeover};
 
 use exchange::Exchange;

@@ -14,6 +14,10 @@ use tokio::net::TcpStream;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CommonName(pub Arc<str>);
 
+/// An extension of requests that are not gRPC and came over TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Encrypted;
+
 /// Does the handshake with a client, unless an order ends it. `None` if there is nothing to be served.
 pub(super) async fn accept(
     tls: &PortTls,

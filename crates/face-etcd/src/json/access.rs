@@ -5,6 +5,7 @@
 //! the answer says so (CORS).
 
 use crate::web_access::{ANY, AllowList};
+use quorate_face_common::Encrypted;
 use tonic::codegen::http::Request;
 use tonic::codegen::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, HOST,
@@ -32,6 +33,12 @@ fn without_port(host: &str) -> &str {
         Some((name, port)) if !port.contains(':') => name,
         _ => host,
     }
+}
+
+/// Whether a request may call the server by this name. A page that has its own name lead here gets no certificate for
+/// it, so over TLS every name will do.
+pub(super) fn may_name<B>(request: &Request<B>, host: &str, hosts: &AllowList) -> bool {
+    hosts.allows(host) || request.extensions().get::<Encrypted>().is_some()
 }
 
 /// The origin of the page that asks, if one does.
@@ -79,6 +86,15 @@ mod tests {
         ] {
             assert_eq!(without_port(host), name, "{host}");
         }
+    }
+
+    #[test]
+    fn over_tls_every_name_will_do() {
+        let hosts = AllowList::new(["known".to_owned()]);
+        let mut request = Request::new(());
+        assert!(may_name(&request, "known", &hosts) && !may_name(&request, "other", &hosts));
+        request.extensions_mut().insert(Encrypted);
+        assert!(may_name(&request, "other", &hosts));
     }
 
     #[test]

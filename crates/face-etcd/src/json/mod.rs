@@ -72,7 +72,7 @@ async fn serve(calls: impl Calls, request: Request<AnyBody>) -> Response<Respons
     let face = Arc::clone(calls.face());
     let web = &face.limits.web;
     let host = access::host(&request);
-    if !web.hosts.allows(host) {
+    if !access::may_name(&request, host, &web.hosts) {
         let why = access::unknown_host(host);
         return respond::text(StatusCode::MISDIRECTED_REQUEST, why);
     }
