@@ -18,9 +18,7 @@ pub use connections::{
 };
 pub use dial::Dialer;
 pub use forward::{Members, Unanswered};
-pub use metered::{
-    Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, metered, overloaded,
-};
+pub use metered::{Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, metered, overloaded};
 pub use routes::{
     Console, Guard, Guarding, Metrics, Probe, Probing, RouteRight, add_routes, alarm_name, json,
     metrics_page,
