@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # State that goes from a cluster to a real etcd and back, through snapshots and data folders: every
-# key, revision and lease has to be the same on both sides, and watches go on from old revisions.
+# key, revision, lease and user has to be the same on both sides, and watches go on from old revisions.
 #
 #   scripts/etcd-snapshots.sh                   with the default protocol, both ways
 #   scripts/etcd-snapshots.sh nezha rs-paxos    with these protocols
@@ -113,6 +113,24 @@ fill() {
   "$ctl" --endpoints "$endpoint" put a/4 again --lease "$lease" >/dev/null
   "$ctl" --endpoints "$endpoint" put a/2 third >/dev/null
   "$ctl" --endpoints "$endpoint" del t >/dev/null
+  patiently user add root:secret
+  "$ctl" --endpoints "$endpoint" user add sensor:word >/dev/null
+  "$ctl" --endpoints "$endpoint" user add certified --no-password >/dev/null
+  "$ctl" --endpoints "$endpoint" role add reader >/dev/null
+  "$ctl" --endpoints "$endpoint" role grant-permission reader --prefix=true read a/ >/dev/null
+  "$ctl" --endpoints "$endpoint" role grant-permission reader readwrite b c >/dev/null
+  "$ctl" --endpoints "$endpoint" user grant-role sensor reader >/dev/null
+  "$ctl" --endpoints "$endpoint" user grant-role root root >/dev/null
+}
+
+# A command that is refused until all replicas know that all others know it.
+patiently() {
+  local tries
+  for ((tries = 0; tries < 300; tries++)); do
+    if "$ctl" --endpoints "$endpoint" "$@" >"$work/said.txt" 2>&1; then return 0; fi
+    read -rt 0.1 <> <(:) || true
+  done
+  fail "etcdctl $*: $(cat "$work/said.txt")"
 }
 
 # Everything that can be read of a system: all keys at every revision that can be read, leases with
@@ -132,6 +150,10 @@ show() {
       sed -E 's/remaining\([0-9]+s\)/remaining/' | tr ' []()' '\n' | sort | tr '\n' ' '
     echo
   done
+  for id in root sensor certified; do
+    "$ctl" --endpoints "$endpoint" user get "$id"
+  done
+  "$ctl" --endpoints "$endpoint" role get reader
   { timeout 2 "$ctl" --endpoints "$endpoint" watch "" --prefix --rev 12 -w fields 2>&1 </dev/null || true; } |
     grep -vE 'ClusterID|MemberID|RaftTerm|"Revision"' || true
 }
@@ -153,6 +175,15 @@ goes_on() {
     fail "$2: the next revision is not $((revision + 1))"
   "$ctl" --endpoints "$endpoint" lease revoke "$lease" >/dev/null
   [[ -z $("$ctl" --endpoints "$endpoint" get leased) ]] || fail "$2: a lease has lost its key"
+  patiently auth enable
+  "$ctl" --endpoints "$endpoint" --user sensor:word get a/2 | grep -q third ||
+    fail "$2: a user cannot read what it may"
+  for user in sensor:word:u sensor:wrong:a/2 certified::a/2; do
+    if "$ctl" --endpoints "$endpoint" --user "${user%:*}" get "${user##*:}" >/dev/null 2>&1; then
+      fail "$2: $user may read"
+    fi
+  done
+  "$ctl" --endpoints "$endpoint" --user root:secret auth disable >/dev/null
 }
 
 # A cluster, its snapshot, a real etcd on that, its snapshot and its folder, clusters on these.

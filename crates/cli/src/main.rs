@@ -64,7 +64,7 @@ enum Command {
     Gateway(Box<gateway::GatewayOptions>),
     /// Run a whole cluster on this machine, one process per replica
     Up(up::UpOptions),
-    /// Begin a cluster with the state of an etcd: keys with their history, and leases
+    /// Begin a cluster with the state of an etcd: keys with their history, leases, users
     Import(import::ImportOptions),
     /// Show how a cluster is: replicas, slots, latencies, queues, disk, memory
     Status(status::StatusOptions),

@@ -3,6 +3,7 @@
 //! Versions come by revision: first those older than the compacted revision that were there when it came, by key, then
 //! every change from there on. A [`Pin`] keeps them until the last slice.
 
+use crate::auth::ExportedAuth;
 use crate::refused::Refused;
 use crate::slice::Pin;
 use crate::value_refs::{ValueRef, is_value_ref};
@@ -18,6 +19,8 @@ pub struct ExportHead {
     pub compacted: i64,
     /// The numbers of all leases, ascending, and the times to live that they were granted with, in seconds.
     pub leases: Vec<(i64, i64)>,
+    /// Users and roles.
+    pub auth: ExportedAuth,
     /// What to ask for first.
     pub rest: ExportRest,
 }

@@ -21,6 +21,7 @@ impl Store {
             revision,
             compacted,
             leases: self.leases.terms().collect(),
+            auth: self.auth.exported(),
             rest: ExportRest {
                 revision,
                 compacted,
@@ -186,12 +187,28 @@ mod tests {
         for (id, ttl_s) in &head.leases {
             import.lease(*id, *ttl_s);
         }
+        import.auth(head.auth.clone()).unwrap();
         for version in rest_of(store, &head).unwrap() {
             import.add(version).unwrap();
         }
         let (store, notes) = import.finish(head.compacted).unwrap();
         assert_eq!(notes, crate::ImportNotes::default());
         store
+    }
+
+    /// Two users, of which one can see some keys; authentication stays off.
+    fn with_users(store: &mut Store) {
+        let auth = std::sync::Arc::make_mut(&mut store.auth);
+        auth.add_user("root", "$2a$04$one", false).unwrap();
+        auth.add_user("sensor", "", true).unwrap();
+        auth.add_role("reader").unwrap();
+        let permission = quorate_etcd_api::authpb::Permission {
+            perm_type: 0,
+            key: Bytes::from_static(b"a"),
+            range_end: Bytes::from_static(b"b"),
+        };
+        auth.grant_permission("reader", Some(&permission)).unwrap();
+        auth.grant_role("sensor", "reader").unwrap();
     }
 
     /// Keys with history, deletions, leases; some of it compacted.
@@ -207,6 +224,7 @@ mod tests {
         put(&mut store, "a6", 0);
         delete_all(&mut store, "a0", "a2");
         put(&mut store, "b", 9);
+        with_users(&mut store);
         compact(&mut store, compacted);
         store
     }
@@ -222,6 +240,7 @@ mod tests {
                 assert_eq!(other.leases.ids(), store.leases.ids());
                 assert_eq!(other.lease(9, true).keys, store.lease(9, true).keys);
                 assert_eq!(other.revision(), store.revision());
+                assert_eq!(other.auth, store.auth);
                 put(&mut other, "new", 9);
                 assert_eq!(other.revision(), store.revision() + 1);
             }

@@ -1,17 +1,20 @@
 //! A store out of what another program kept: versions in the order in which they were made.
 
+use crate::auth::{AuthState, ExportedAuth};
 use crate::export::ExportedVersion;
 use crate::history::{History, Version};
 use crate::lease::{LeaseTerms, TTL_S_MAX, TTL_S_MIN};
 use crate::store::{KEY_BYTES, Store, VERSION_BYTES};
 use crate::stored_value::StoredValue;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A store that is put together.
 #[derive(Debug, Default)]
 pub struct StoreImport {
     keys: BTreeMap<Box<[u8]>, History>,
     leases: BTreeMap<i64, i64>,
+    auth: AuthState,
     /// The change added last.
     last: (i64, u32),
     /// The last revision behind revisions that nothing is known of; 0 for none.
@@ -31,6 +34,15 @@ impl StoreImport {
     /// Adds a lease.
     pub fn lease(&mut self, id: i64, ttl_s: i64) {
         self.leases.insert(id, ttl_s.clamp(TTL_S_MIN, TTL_S_MAX));
+    }
+
+    /// Sets users and roles.
+    ///
+    /// # Errors
+    /// In words, what does not fit together.
+    pub fn auth(&mut self, auth: ExportedAuth) -> Result<(), String> {
+        self.auth = AuthState::imported(auth)?;
+        Ok(())
     }
 
     /// Adds a version behind all before it. One without a key is the mark that `etcdutl` leaves where revisions went
@@ -88,6 +100,7 @@ impl StoreImport {
         let mut store = Store {
             revision: self.last.0.max(compacted).max(1),
             compacted: if compacted > 0 { compacted } else { -1 },
+            auth: Arc::new(self.auth),
             ..Store::default()
         };
         if self.behind_gap > compacted.max(1) + 1 {

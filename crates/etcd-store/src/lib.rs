@@ -53,7 +53,8 @@ mod view;
 mod write;
 
 pub use auth::{
-    Access, Asker, AuthBoard, AuthChange, AuthState, Identity, Login, TokenDigest, TokenGrant,
+    Access, Asker, AuthBoard, AuthChange, AuthState, ExportedAuth, ExportedRole, ExportedUser,
+    Identity, Login, TokenDigest, TokenGrant,
 };
 pub use command::{Applied, decode_result};
 pub use disaster_recovery::UnreadableVersion;

@@ -147,11 +147,12 @@ fn unreadable(path: &Path, why: &FileError) -> Failure {
 fn report(imported: &Imported, into: &Path) -> String {
     let status = imported.store.status();
     let mut text = format!(
-        "imported: {} keys at revision {}, history since revision {}, {} leases\n",
+        "imported: {} keys at revision {}, history since revision {}, {} leases, {} users\n",
         status.keys,
         status.revision,
         status.compacted.max(1),
         imported.leases,
+        imported.users,
     );
     if let Some(revision) = imported.notes.forgotten_before {
         text += &format!(

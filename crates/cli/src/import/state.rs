@@ -1,14 +1,19 @@
 //! The state of an etcd as a store.
 
 use super::progress::Progress;
-use quorate_etcd_snapshot::{FileError, KeyRecord, Source, StateReader};
-use quorate_etcd_store::{ExportedVersion, ImportNotes, Store, StoreImport};
+use bytes::Bytes;
+use quorate_etcd_api::authpb::Permission;
+use quorate_etcd_snapshot::{FileError, KeyRecord, RoleRecord, Source, StateReader, UserRecord};
+use quorate_etcd_store::{
+    ExportedAuth, ExportedRole, ExportedUser, ExportedVersion, ImportNotes, Store, StoreImport,
+};
 
 /// A store that was imported, and what there is to say of it.
 pub(super) struct Imported {
     pub(super) store: Store,
     pub(super) notes: ImportNotes,
     pub(super) leases: usize,
+    pub(super) users: usize,
 }
 
 /// Reads all that a cluster can begin with.
@@ -17,13 +22,15 @@ pub(super) fn read_state<S: Source>(
     progress: &Progress,
 ) -> Result<Imported, FileError> {
     let summary = reader.summary()?;
-    if summary.auth_enabled || !reader.users()?.is_empty() {
-        return Err(FileError::Damaged(
-            "it has users, which this program does not import: disable and delete them first"
-                .to_owned(),
-        ));
-    }
     let mut import = StoreImport::default();
+    let auth = ExportedAuth {
+        enabled: summary.auth_enabled,
+        revision: summary.auth_revision,
+        users: reader.users()?.into_iter().map(user).collect(),
+        roles: reader.roles()?.into_iter().map(role).collect(),
+    };
+    let users = auth.users.len();
+    import.auth(auth).map_err(FileError::Damaged)?;
     let leases = reader.leases()?;
     for lease in &leases {
         import.lease(lease.id, lease.ttl_s);
@@ -54,5 +61,33 @@ pub(super) fn read_state<S: Source>(
         store,
         notes,
         leases: leases.len(),
+        users,
     })
+}
+
+fn user(record: UserRecord) -> ExportedUser {
+    ExportedUser {
+        name: text(&record.name),
+        password: text(&record.password),
+        no_password: record.options.is_some_and(|options| options.no_password),
+        roles: record.roles,
+    }
+}
+
+fn role(record: RoleRecord) -> ExportedRole {
+    let permissions = record.permissions.into_iter().map(|one| Permission {
+        perm_type: one.kind,
+        // A slice of a page would keep the whole page.
+        key: Bytes::copy_from_slice(&one.key),
+        range_end: Bytes::copy_from_slice(&one.range_end),
+    });
+    ExportedRole {
+        name: text(&record.name),
+        permissions: permissions.collect(),
+    }
+}
+
+/// etcd has names as bytes, and takes texts for them.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

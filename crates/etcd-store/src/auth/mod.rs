@@ -10,6 +10,7 @@
 mod asker;
 mod board;
 mod change;
+mod exported;
 mod login;
 mod rights;
 mod users;
@@ -18,6 +19,7 @@ pub use asker::{Asker, Identity};
 pub(crate) use asker::{BY_SERVER, BY_USER, asker_and_body, bare_body};
 pub use board::{AuthBoard, TokenDigest};
 pub use change::{AuthChange, TokenGrant};
+pub use exported::{ExportedAuth, ExportedRole, ExportedUser};
 pub use login::Login;
 pub use rights::Access;
 pub use users::AuthState;

@@ -85,7 +85,7 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    fn listed(&self) -> impl Iterator<Item = Permission> {
+    pub(super) fn listed(&self) -> impl Iterator<Item = Permission> {
         let each = self.permissions.iter();
         each.map(|((key, range_end), perm_type)| Permission {
             perm_type: *perm_type,

@@ -12,8 +12,11 @@ use crate::slices::elsewhere;
 use bytes::Bytes;
 use file::SnapshotFile;
 use quorate_etcd_api::etcdserverpb::SnapshotResponse;
-use quorate_etcd_snapshot::{FileError, LeaseRecord, MemberRecord, Sha256, StateRest};
-use quorate_etcd_store::{ExportHead, ExportPart, Query, QueryAnswer};
+use quorate_etcd_snapshot::{
+    FileError, LeaseRecord, MemberRecord, PermissionRecord, RoleRecord, Sha256, StateRest,
+    UserOptions, UserRecord,
+};
+use quorate_etcd_store::{ExportHead, ExportPart, ExportedRole, ExportedUser, Query, QueryAnswer};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -176,6 +179,7 @@ impl Face {
             remaining_ttl_s: 0,
         });
         let members = self.members().await?.into_iter();
+        let auth = &head.auth;
         Ok(StateRest {
             consistent_index: replica.applied.0,
             term: crate::face::TERM,
@@ -190,8 +194,34 @@ impl Face {
                     is_learner: member.is_learner,
                 })
                 .collect(),
-            ..StateRest::default()
+            auth_enabled: auth.enabled,
+            auth_revision: auth.revision,
+            users: auth.users.iter().map(user_record).collect(),
+            roles: auth.roles.iter().map(role_record).collect(),
         })
+    }
+}
+
+fn user_record(user: &ExportedUser) -> UserRecord {
+    UserRecord {
+        name: Bytes::copy_from_slice(user.name.as_bytes()),
+        password: Bytes::copy_from_slice(user.password.as_bytes()),
+        roles: user.roles.clone(),
+        options: Some(UserOptions {
+            no_password: user.no_password,
+        }),
+    }
+}
+
+fn role_record(role: &ExportedRole) -> RoleRecord {
+    let permissions = role.permissions.iter().map(|one| PermissionRecord {
+        kind: one.perm_type,
+        key: one.key.clone(),
+        range_end: one.range_end.clone(),
+    });
+    RoleRecord {
+        name: Bytes::copy_from_slice(role.name.as_bytes()),
+        permissions: permissions.collect(),
     }
 }
 
