@@ -10,6 +10,13 @@ type Row = (&'static str, &'static str, &'static str, &'static str, bool);
 
 const KV: &[Row] = &[
     ("range", "Range", "RangeRequest", "RangeResponse", false),
+    (
+        "range_stream",
+        "RangeStream",
+        "RangeRequest",
+        "RangeStreamResponse",
+        true,
+    ),
     ("put", "Put", "PutRequest", "PutResponse", false),
     (
         "delete_range",
@@ -269,6 +276,49 @@ const AUTH: &[Row] = &[
     ),
 ];
 
+const LOCK: &[Row] = &[
+    ("lock", "Lock", "LockRequest", "LockResponse", false),
+    ("unlock", "Unlock", "UnlockRequest", "UnlockResponse", false),
+];
+
+const ELECTION: &[Row] = &[
+    (
+        "campaign",
+        "Campaign",
+        "CampaignRequest",
+        "CampaignResponse",
+        false,
+    ),
+    (
+        "proclaim",
+        "Proclaim",
+        "ProclaimRequest",
+        "ProclaimResponse",
+        false,
+    ),
+    ("leader", "Leader", "LeaderRequest", "LeaderResponse", false),
+    (
+        "observe",
+        "Observe",
+        "LeaderRequest",
+        "LeaderResponse",
+        true,
+    ),
+    ("resign", "Resign", "ResignRequest", "ResignResponse", false),
+];
+
+/// (protobuf package, service, its methods)
+const SERVICES: &[(&str, &str, &[Row])] = &[
+    ("etcdserverpb", "KV", KV),
+    ("etcdserverpb", "Watch", WATCH),
+    ("etcdserverpb", "Lease", LEASE),
+    ("etcdserverpb", "Cluster", CLUSTER),
+    ("etcdserverpb", "Maintenance", MAINTENANCE),
+    ("etcdserverpb", "Auth", AUTH),
+    ("v3lockpb", "Lock", LOCK),
+    ("v3electionpb", "Election", ELECTION),
+];
+
 /// What may be encoded when the server gets it, by the store or on another thread; the server sends
 /// it on as it is.
 const ENCODED: &[&str] = &[
@@ -306,11 +356,8 @@ const BOTH_WAYS: &[&str] = &["Watch", "LeaseKeepAlive"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    generate("client", |response| {
-        format!("quorate_etcd_api::etcdserverpb::{response}")
-    });
-    generate("server", |response| {
-        let message = format!("quorate_etcd_api::etcdserverpb::{response}");
+    generate("client", |_, message| message);
+    generate("server", |response, message| {
         if ENCODED.contains(&response) {
             format!("crate::reply::Reply<{message}>")
         } else {
@@ -319,19 +366,13 @@ fn main() {
     });
 }
 
-fn generate(side: &str, response_type: impl Fn(&str) -> String) {
+fn generate(side: &str, response_type: impl Fn(&str, String) -> String) {
     let root = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let out = Path::new(&root).join(side);
     fs::create_dir_all(&out).expect("OUT_DIR is writable");
-    let services = [
-        ("KV", KV),
-        ("Watch", WATCH),
-        ("Lease", LEASE),
-        ("Cluster", CLUSTER),
-        ("Maintenance", MAINTENANCE),
-        ("Auth", AUTH),
-    ]
-    .map(|(name, rows)| service(name, rows, side, &response_type));
+    let services: Vec<Service> = (SERVICES.iter())
+        .map(|(package, name, rows)| service(package, name, rows, side, &response_type))
+        .collect();
     Builder::new()
         .build_client(side == "client")
         .build_server(side == "server")
@@ -340,18 +381,20 @@ fn generate(side: &str, response_type: impl Fn(&str) -> String) {
 }
 
 fn service(
+    package: &str,
     name: &str,
     rows: &[Row],
     side: &str,
-    response_type: impl Fn(&str) -> String,
+    response_type: impl Fn(&str, String) -> String,
 ) -> Service {
-    let mut service = Service::builder().name(name).package("etcdserverpb");
+    let message = |name: &str| format!("quorate_etcd_api::{package}::{name}");
+    let mut service = Service::builder().name(name).package(package);
     for &(rust, route, request, response, streaming) in rows {
         let mut method = Method::builder()
             .name(rust)
             .route_name(route)
-            .input_type(format!("quorate_etcd_api::etcdserverpb::{request}"))
-            .output_type(response_type(response))
+            .input_type(message(request))
+            .output_type(response_type(response, message(response)))
             .codec_path(codec(route, side));
         if streaming {
             method = method.server_streaming();

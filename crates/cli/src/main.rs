@@ -14,6 +14,7 @@ mod connection_options;
 mod documented;
 mod endpoints;
 mod etcd;
+mod etcd_options;
 mod face;
 mod gateway;
 mod import;

@@ -13,7 +13,7 @@ use quorate_etcd_api::etcdserverpb::{
     Member, MemberAddRequest, MemberListRequest, MemberPromoteRequest, MemberRemoveRequest,
     MemberUpdateRequest,
 };
-use quorate_face_etcd::client::ClusterClient;
+use quorate_face_etcd::client::{ClusterClient, in_words};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -180,18 +180,23 @@ impl Cluster {
             peer_urls: vec![url.to_owned()],
             is_learner: false,
         };
-        let added = self.0.member_add(request).await?.into_inner();
+        let added = self.0.member_add(in_words(request)).await?.into_inner();
         Ok(added.member.unwrap().id as u16)
     }
 
     async fn remove(&mut self, id: u16) -> Result<Vec<Member>, tonic::Status> {
         let request = MemberRemoveRequest { id: id.into() };
-        Ok(self.0.member_remove(request).await?.into_inner().members)
+        Ok(self
+            .0
+            .member_remove(in_words(request))
+            .await?
+            .into_inner()
+            .members)
     }
 
     async fn promote(&mut self, id: u16) -> Result<(), tonic::Status> {
         let request = MemberPromoteRequest { id: id.into() };
-        self.0.member_promote(request).await.map(|_| ())
+        self.0.member_promote(in_words(request)).await.map(|_| ())
     }
 
     async fn update(&mut self, id: u16, url: &str) -> Result<(), tonic::Status> {
@@ -210,11 +215,11 @@ impl Cluster {
         list.members.into_iter().filter_map(known).collect()
     }
 
-    /// Members, and learners in brackets.
+    /// Members, and in brackets learners and those that never started.
     async fn list(&mut self) -> String {
         let request = MemberListRequest::default();
         let list = self.0.member_list(request).await.unwrap().into_inner();
-        let show = |member: &Member| match member.is_learner {
+        let show = |member: &Member| match member.is_learner || member.name.is_empty() {
             true => format!("({})", member.id),
             false => member.id.to_string(),
         };

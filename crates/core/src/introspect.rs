@@ -27,6 +27,11 @@ pub trait Introspect {
     /// Asserts the paper's lemmas over this replica's state; tests call it after every step.
     fn check(&self) {}
 
+    /// Whether this replica leads at present; `None` for a protocol without a leader.
+    fn leads(&self) -> Option<bool> {
+        None
+    }
+
     /// How many steps of its own the furthest undecided slot has taken (values, ballots, views): the model
     /// checker searches up to a given depth.
     fn depth(&self) -> usize {
@@ -69,6 +74,10 @@ macro_rules! delegate {
 
         fn peer_figures(&self) -> Vec<($crate::ReplicaId, &'static str, f64)> {
             match self { $($machine => $inner_machine.peer_figures()),+ }
+        }
+
+        fn leads(&self) -> Option<bool> {
+            match self { $($machine => $inner_machine.leads()),+ }
         }
 
         fn check(&self) {

@@ -7,6 +7,8 @@ use quorate_etcd_api::etcdserverpb::compare::TargetUnion;
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::*;
 use quorate_etcd_api::mvccpb::{Event, EventType, KeyValue};
+use quorate_etcd_api::v3electionpb::*;
+use quorate_etcd_api::v3lockpb::*;
 use std::collections::BTreeSet;
 
 /// Checks both directions.
@@ -156,4 +158,65 @@ fn every_error_text_is_distinct_and_has_the_prefix() {
         errors::COMPACTED.text,
         "etcdserver: mvcc: required revision has been compacted"
     );
+}
+
+#[test]
+fn locks_and_elections() {
+    let (name, key) = (Bytes::from_static(b"n"), Bytes::from_static(b"k"));
+    let lease = 2;
+    let (header, value) = (None, Bytes::from_static(b"v"));
+    let lock = LockRequest {
+        name: name.clone(),
+        lease,
+    };
+    wire(lock, b"\x0a\x01n\x10\x02");
+    let locked = LockResponse {
+        header,
+        key: key.clone(),
+    };
+    wire(locked, b"\x12\x01k");
+    wire(UnlockRequest { key: key.clone() }, b"\x0a\x01k");
+    let campaign = CampaignRequest {
+        name: name.clone(),
+        lease,
+        value: value.clone(),
+    };
+    wire(campaign, b"\x0a\x01n\x10\x02\x1a\x01v");
+    let leader = Some(LeaderKey {
+        name: name.clone(),
+        key,
+        rev: 3,
+        lease,
+    });
+    let won = CampaignResponse {
+        header,
+        leader: leader.clone(),
+    };
+    wire(won, b"\x12\x0a\x0a\x01n\x12\x01k\x18\x03\x20\x02");
+    let proclaim = ProclaimRequest {
+        leader: leader.clone(),
+        value,
+    };
+    wire(
+        proclaim,
+        b"\x0a\x0a\x0a\x01n\x12\x01k\x18\x03\x20\x02\x12\x01v",
+    );
+    wire(
+        ResignRequest { leader },
+        b"\x0a\x0a\x0a\x01n\x12\x01k\x18\x03\x20\x02",
+    );
+    wire(LeaderRequest { name }, b"\x0a\x01n");
+    let leads = LeaderResponse {
+        header,
+        kv: Some(KeyValue::default()),
+    };
+    wire(leads, b"\x12\x00");
+    let part = RangeStreamResponse {
+        range_response: Some(RangeResponse {
+            more: true,
+            count: 4,
+            ..RangeResponse::default()
+        }),
+    };
+    wire(part, b"\x0a\x04\x18\x01\x20\x04");
 }

@@ -25,6 +25,7 @@ pub mod check;
 pub mod command;
 mod compact;
 mod condition;
+mod cursor;
 mod disaster_recovery;
 mod events;
 mod export;
@@ -57,6 +58,7 @@ pub use auth::{
     Identity, Login, TokenDigest, TokenGrant,
 };
 pub use command::{Applied, decode_result};
+pub use cursor::{RangeChunk, RangeCursor, response_bytes};
 pub use disaster_recovery::UnreadableVersion;
 pub use events::{Events, EventsQuery, Keys};
 pub use export::{ExportHead, ExportPart, ExportRest, ExportedVersion};
@@ -65,7 +67,9 @@ pub use hash::HashRest;
 pub use import::{ImportNotes, StoreImport};
 pub use lease::{LeaseExpiry, LeaseInfo, TTL_S_MAX, TTL_S_MIN};
 pub use pending_values::{PendingResponse, event_value_refs, fill_events};
-pub use query::{AskedQuery, AuthAnswer, AuthQuery, KeyHash, Query, QueryAnswer, Status};
+pub use query::{
+    AskedQuery, AuthAnswer, AuthQuery, KeyHash, Operations, Query, QueryAnswer, Status,
+};
 pub use refused::Refused;
 pub use slice::{LargeRead, Pin, RangePart, RangeRest};
 pub use snapshot::Cut;

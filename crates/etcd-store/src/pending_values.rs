@@ -32,8 +32,9 @@ enum Partial {
 }
 
 impl PendingResponse {
-    /// The answer to a range request.
-    pub(crate) fn range(request: &RangeRequest, response: RangeResponse) -> QueryAnswer {
+    /// The answer to a range request, some values of which may be references.
+    #[must_use]
+    pub fn range(request: &RangeRequest, response: RangeResponse) -> QueryAnswer {
         if response.kvs.iter().any(is_value_ref) {
             let partial = Partial::Range(request.clone(), response);
             return QueryAnswer::PendingResponse(Box::new(PendingResponse(partial)));

@@ -59,6 +59,7 @@ impl Store {
         let gate = self.gate(asker);
         match query {
             Query::Range(request) => gate.range(request),
+            Query::RangeChunk(cursor) => gate.range(cursor.request()),
             Query::Txn(request) => gate.txn(request),
             Query::Lease { id, keys: true } => gate.lease(*id, Access::Read),
             Query::Lease { keys: false, .. } => self.auth.check_user(asker),
@@ -76,6 +77,7 @@ impl Store {
             | Query::Events(_)
             | Query::Unwatch
             | Query::Status
+            | Query::Operations
             | Query::Export
             | Query::ExportRest(_)
             | Query::Login { .. }

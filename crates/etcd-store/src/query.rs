@@ -1,6 +1,7 @@
 //! What can be asked of the store, and what it answers.
 
 use crate::auth::{Asker, AuthBoard, Login};
+use crate::cursor::{RangeChunk, RangeCursor};
 use crate::events::{Events, EventsQuery};
 use crate::export::{ExportHead, ExportPart, ExportRest};
 use crate::hash::HashRest;
@@ -21,6 +22,8 @@ pub enum Query {
     Txn(TxnRequest),
     /// What [`LargeRead::next`] asks.
     RangeRest(RangeRest),
+    /// The next chunk of a range.
+    RangeChunk(Box<RangeCursor>),
     /// A digest of everything up to a revision. Walks the whole store.
     HashKv {
         /// The last revision to count; 0 for now.
@@ -47,6 +50,8 @@ pub enum Query {
     Export,
     /// Read on in an export: what its head or the part before says.
     ExportRest(Box<ExportRest>),
+    /// How many operations were applied here.
+    Operations,
     /// Read users and roles.
     Auth(AuthQuery),
     /// Read what a password is to be checked against.
@@ -122,6 +127,8 @@ pub enum QueryAnswer {
     Large(Box<LargeRead>),
     /// A slice, for [`LargeRead::add`].
     RangePart(RangePart),
+    /// A chunk, for [`RangeCursor::take`].
+    RangeChunk(RangeChunk),
     /// A digest that is whole.
     HashKv(KeyHash),
     /// A digest that is not whole yet: to be asked for again, as [`Query::HashRest`].
@@ -146,6 +153,8 @@ pub enum QueryAnswer {
     Login(Login),
     /// The board of this replica.
     Board(Arc<AuthBoard>),
+    /// How many operations were applied here.
+    Operations(Operations),
     /// The query cannot be answered.
     Refused(Refused),
 }
@@ -176,4 +185,16 @@ pub struct Status {
     pub bytes: u64,
     /// Whether the last compaction has freed all it can.
     pub tidy: bool,
+}
+
+/// Operations that this store has carried out since it was made, attempts that were taken back included. It is no part
+/// of the state: a store that began with a snapshot has not carried out what is in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Operations {
+    /// Puts, those of transactions included.
+    pub puts: u64,
+    /// Deletions of a key or a range, those of transactions included.
+    pub deletions: u64,
+    /// Transactions that are not within another.
+    pub txns: u64,
 }

@@ -4,6 +4,7 @@ use crate::auth::{Asker, AuthBoard, AuthState, asker_and_body};
 use crate::check;
 use crate::command::{self, Command};
 use crate::compact::FreedAt;
+use crate::cursor::{RangeChunk, RangeCursor};
 use crate::events::UnreadRevision;
 use crate::flaw::Flaw;
 use crate::hash::HashRest;
@@ -11,7 +12,7 @@ use crate::history::{History, Version};
 use crate::journal::Journal;
 use crate::lease::Leases;
 use crate::plan::{Plan, admit_put};
-use crate::query::{KeyHash, Query, QueryAnswer, Status};
+use crate::query::{KeyHash, Operations, Query, QueryAnswer, Status};
 use crate::refused::Refused;
 use crate::slice::{FirstSlice, KEYS_PER_SLICE, Pins};
 use crate::snapshot::{Cut, Loading};
@@ -63,6 +64,8 @@ pub struct Store {
     pub(crate) auth: Arc<AuthState>,
     /// What faces see of them. Every replica has one, whatever state it has.
     pub(crate) board: Arc<AuthBoard>,
+    /// What was carried out here; no part of the state.
+    pub(crate) operations: Operations,
     /// A deliberate fault, for tests and the simulator.
     pub(crate) flaw: Option<Flaw>,
 }
@@ -87,6 +90,7 @@ impl Default for Store {
             attempts: VecDeque::new(),
             auth: Arc::default(),
             board: Arc::default(),
+            operations: Operations::default(),
             flaw: None,
         }
     }
@@ -237,6 +241,7 @@ impl Store {
         check::txn(request, usize::MAX)?;
         let plan = Plan::new(self.view(), request, parts)?;
         plan.admit(self.view())?;
+        self.operations.txns += 1;
         let mut writer = WriteTransaction::new(self);
         let mut response = writer.txn(&plan);
         response.header = None;
@@ -249,6 +254,11 @@ impl Store {
         let mut slice = FirstSlice::new(self.keys_per_slice);
         let response = slice.range(self.view(), request, revision);
         Ok(slice.end_range(request, response))
+    }
+
+    fn range_chunk(&self, cursor: &RangeCursor) -> Result<RangeChunk, Refused> {
+        check::range(cursor.request())?;
+        self.view().range_chunk(cursor)
     }
 
     fn read_txn(&self, request: &TxnRequest) -> Result<QueryAnswer, Refused> {
@@ -332,6 +342,7 @@ impl Application for Store {
             Query::Range(request) => self.range(request),
             Query::Txn(request) => self.read_txn(request),
             Query::RangeRest(rest) => self.range_rest(rest).map(QueryAnswer::RangePart),
+            Query::RangeChunk(cursor) => self.range_chunk(cursor).map(QueryAnswer::RangeChunk),
             Query::HashKv { revision } => self.begin_hash(*revision),
             Query::HashRest(rest) => self.hash_rest(rest),
             Query::Events(watched) => self.events(watched).map(QueryAnswer::Events),
@@ -349,6 +360,7 @@ impl Application for Store {
             Query::Board => Ok(QueryAnswer::Board(Arc::clone(&self.board))),
             // Nobody asks for somebody who asks for somebody.
             Query::Asked(_) => Err(Refused::Malformed),
+            Query::Operations => Ok(QueryAnswer::Operations(self.operations)),
         };
         answer.unwrap_or_else(QueryAnswer::Refused)
     }

@@ -170,14 +170,20 @@ pub(crate) fn finish(request: &RangeRequest, response: &mut RangeResponse) {
     let limit = limit(request);
     response.more = response.kvs.len() > limit;
     response.kvs.truncate(limit);
-    if request.keys_only {
-        // etcd 3.7 has no lease at hand, unless it had to look at the values.
-        let has_leases = request.sort_target == SortTarget::Value as i32;
-        for kv in &mut response.kvs {
-            kv.value.clear();
-            kv.version = kv.version.saturating_abs();
-            kv.lease = if has_leases { kv.lease } else { 0 };
-        }
+    hide_values(request, &mut response.kvs);
+}
+
+/// Leaves the values out where only keys are wanted.
+pub(crate) fn hide_values(request: &RangeRequest, kvs: &mut [KeyValue]) {
+    if !request.keys_only {
+        return;
+    }
+    // etcd 3.7 has no lease at hand, unless it had to look at the values.
+    let has_leases = request.sort_target == SortTarget::Value as i32;
+    for kv in kvs {
+        kv.value.clear();
+        kv.version = kv.version.saturating_abs();
+        kv.lease = if has_leases { kv.lease } else { 0 };
     }
 }
 

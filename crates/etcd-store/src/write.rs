@@ -75,6 +75,7 @@ impl<'a> WriteTransaction<'a> {
 
     /// Runs an admitted put, of this value if it is kept as a payload.
     pub(crate) fn put(&mut self, request: &PutRequest, apart: Option<ValueRef>) -> PutResponse {
+        self.store.operations.puts += 1;
         let modified = self.store.revision + 1;
         let mut next = Version {
             value: StoredValue::default(),
@@ -143,6 +144,7 @@ impl<'a> WriteTransaction<'a> {
 
     /// Runs a deletion.
     pub(crate) fn delete(&mut self, request: &DeleteRangeRequest) -> DeleteRangeResponse {
+        self.store.operations.deletions += 1;
         let modified = self.store.revision + 1;
         let mut response = DeleteRangeResponse::default();
         let mut delete = |key: &[u8], history: &mut History| {

@@ -7,8 +7,10 @@ mod generate;
 use bytes::Bytes;
 use generate::Generator;
 use quorate_core::{Application, At};
-use quorate_etcd_api::etcdserverpb::{CompactionRequest, PutRequest, RangeRequest};
-use quorate_etcd_store::{Query, QueryAnswer, Refused, Store, command};
+use quorate_etcd_api::etcdserverpb::{
+    CompactionRequest, PutRequest, RangeRequest, RangeResponse, ResponseHeader,
+};
+use quorate_etcd_store::{Query, QueryAnswer, RangeCursor, Refused, Store, command};
 
 fn random_command(random: &mut Generator, store: &Store) -> Bytes {
     let revision = store.revision();
@@ -106,6 +108,83 @@ fn in_slices_a_read_gives_what_it_gives_in_one_go() {
         assert_eq!(store.status(), whole.status(), "seed {seed}");
     }
     assert!(sliced > 500, "only {sliced} reads took more than one slice");
+}
+
+/// A range as it is asked for in chunks: neither sorted nor filtered.
+fn plain_range(random: &mut Generator, revision: i64) -> RangeRequest {
+    let drawn = random.range(revision);
+    RangeRequest {
+        key: drawn.key,
+        range_end: drawn.range_end,
+        limit: drawn.limit,
+        revision: drawn.revision,
+        keys_only: drawn.keys_only,
+        count_only: drawn.count_only,
+        ..RangeRequest::default()
+    }
+}
+
+/// Reads a range chunk by chunk; `between` happens between chunks.
+fn read_in_chunks(
+    store: &mut Store,
+    request: &RangeRequest,
+    random: &mut Generator,
+    mut between: impl FnMut(&mut Generator, &mut Store),
+) -> QueryAnswer {
+    let mut cursor = RangeCursor::new(request.clone(), random.rng.usize(1..9));
+    let mut kvs = Vec::new();
+    loop {
+        let query = Query::RangeChunk(Box::new(cursor.clone()));
+        match store.query(&query) {
+            QueryAnswer::RangeChunk(chunk) => kvs.extend(cursor.take(chunk)),
+            other => return other,
+        }
+        if cursor.has_ended() {
+            break;
+        }
+        cursor.set_keys_max(random.rng.usize(1..9));
+        between(random, store);
+    }
+    let (revision, summary) = cursor.summary();
+    QueryAnswer::Range(RangeResponse {
+        header: Some(ResponseHeader {
+            revision,
+            ..ResponseHeader::default()
+        }),
+        kvs,
+        ..summary
+    })
+}
+
+#[test]
+fn in_chunks_a_range_gives_what_it_gives_in_one_go() {
+    let (mut compared, mut compacted) = (0, 0);
+    for seed in 0..200 {
+        let mut random = Generator::new(seed);
+        let mut store = Store::new().with_slices_of(random.rng.usize(1..8));
+        for _ in 0..random.rng.usize(..150) {
+            let body = random_command(&mut random, &store);
+            store.apply(At::default(), &body, &[]);
+        }
+        for _ in 0..20 {
+            let request = plain_range(&mut random, store.revision());
+            let (expected, _) = read(&mut store, &Query::Range(request.clone()), |_| {});
+            let found = read_in_chunks(&mut store, &request, &mut random, |random, store| {
+                let body = random_command(random, store);
+                store.apply(At::default(), &body, &[]);
+                while store.tidy() {}
+            });
+            match (found, expected) {
+                // Nothing is kept for who reads on.
+                (QueryAnswer::Refused(Refused::Compacted), QueryAnswer::Range(_)) => compacted += 1,
+                (found, expected) => {
+                    assert_eq!(found, expected, "seed {seed}: {request:?}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 2000 && compacted > 10, "{compared}, {compacted}");
 }
 
 fn all_keys() -> Query {

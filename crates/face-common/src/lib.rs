@@ -5,9 +5,13 @@
 //! remote gateway has [`Members`] to pass requests on to.
 
 mod connections;
+mod console;
 mod dial;
 mod forward;
 mod metered;
+mod page;
+mod probe_counts;
+mod probes;
 mod routes;
 mod side_ports;
 pub mod websocket;
@@ -16,11 +20,14 @@ pub use connections::{
     Backpressure, CommonName, ConnectionLimits, Encrypted, Face, Heads, TakenOver, Takeover,
     is_call, serve,
 };
+pub use console::{
+    Console, Guard, Guarding, Metrics, MoreMetrics, Paging, Probe, Probing, RouteRight, alarm_name,
+    json,
+};
 pub use dial::Dialer;
 pub use forward::{Members, Unanswered};
 pub use metered::{Metered, REQUEST_BYTES, ROOM_PATIENCE, admit, exhausted, metered, overloaded};
-pub use routes::{
-    Console, Guard, Guarding, Metrics, Probe, Probing, RouteRight, add_routes, alarm_name, json,
-    metrics_page,
-};
+pub use page::Page;
+pub use probe_counts::ProbeCounts;
+pub use routes::{add_routes, metrics_page};
 pub use side_ports::{observer_limits, observing, serve_beside, serve_routes, share_out};

@@ -1,73 +1,19 @@
 //! Routes for operators: health, status, metrics.
 
+use crate::console::{Console, Metrics, RouteRight, json};
+use crate::page::Page;
+use crate::probes::add_probes;
 use axum::Router;
 use axum::body::to_bytes;
-use axum::extract::{RawQuery, Request};
-use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, StatusCode, header};
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use quorate_core::Application;
-use quorate_server::{
-    AlarmKind, ChangeError, Consistency, GroupChange, Handle, ProtocolPage, StatusPage,
-};
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use quorate_server::{ChangeError, GroupChange, Handle, ProcessFigures, ProtocolPage, StatusPage};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Renders the metrics page.
-pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
-
-/// Says whether a read of the application works, or why it does not.
-pub type Probe = Arc<dyn Fn(Consistency) -> Probing + Send + Sync>;
-
-/// A probe under way.
-pub type Probing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
-
-/// What a route gives away or changes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RouteRight {
-    /// The state of the replica and its figures.
-    Look,
-    /// How the cluster works.
-    Change,
-}
-
-/// Says whether a request with these headers and extensions has a right, or how it is refused.
-pub type Guard = Arc<dyn Fn(RouteRight, HeaderMap, Extensions) -> Guarding + Send + Sync>;
-
-/// A guard's answer under way.
-pub type Guarding = Pin<Box<dyn Future<Output = Result<(), Response>> + Send>>;
-
-/// What the routes show of a replica.
-pub struct Console<A: Application> {
-    /// How it is reached.
-    pub handle: Handle<A>,
-    /// The metrics that the page shows.
-    pub metrics: Option<Metrics>,
-    /// Whether it is well.
-    pub probe: Probe,
-    /// Who may look and change; `None` for everybody. Whether a replica is well anybody may ask.
-    pub guard: Option<Guard>,
-}
-
-impl<A: Application> fmt::Debug for Console<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Console").finish_non_exhaustive()
-    }
-}
-
-impl<A: Application> Console<A> {
-    async fn admit(&self, right: RouteRight, parts: Parts) -> Result<(), Response> {
-        match &self.guard {
-            Some(guard) => guard(right, parts.headers, parts.extensions).await,
-            None => Ok(()),
-        }
-    }
-}
 
 /// The longest page that is posted, in bytes.
 const PAGE_BYTES_MAX: usize = 64 << 10;
@@ -80,22 +26,7 @@ where
     A::Answer: Send,
 {
     let console = Arc::new(console);
-    router
-        .route("/health", {
-            let console = console.clone();
-            get(async move |RawQuery(query)| health(&console, query.as_deref()).await)
-        })
-        .route("/livez", {
-            let console = console.clone();
-            get(async move |RawQuery(query)| checks(&console, query.as_deref(), &[LOCAL]).await)
-        })
-        .route("/readyz", {
-            let console = console.clone();
-            get(async move |RawQuery(query)| {
-                let all = [Check::NoCorruption, LOCAL, ALL];
-                checks(&console, query.as_deref(), &all).await
-            })
-        })
+    add_probes(router, &console)
         .route("/status", {
             let console = console.clone();
             get(async move |request: Request| {
@@ -122,118 +53,15 @@ where
                 console
                     .admit(RouteRight::Look, request.into_parts().0)
                     .await?;
-                Ok::<_, Response>(metrics_page(&console.handle, console.metrics.as_ref()).await)
+                let mut page = Page::default();
+                if let Some(more) = &console.more_metrics {
+                    page = more().await;
+                }
+                console.counts.show(&mut page);
+                let metrics = console.metrics.as_ref();
+                Ok::<_, Response>(metrics_page(&console.handle, metrics, page).await)
             })
         })
-}
-
-/// Whether no alarm hinders this member, and a read works: through the cluster, or on this member with
-/// `?serializable=true`. Alarms that are named with `?exclude=` do not count.
-async fn health<A: Application>(console: &Console<A>, query: Option<&str>) -> Response {
-    let consistency = match flag(query, "serializable") {
-        true => Consistency::Serializable,
-        false => Consistency::Linearizable,
-    };
-    let well = async {
-        no_alarm(console, |kind| !is_excluded(query, kind)).await?;
-        (console.probe)(consistency).await
-    };
-    let (code, healthy, reason) = match well.await {
-        Ok(()) => (StatusCode::OK, true, String::new()),
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, false, why),
-    };
-    json(
-        code,
-        format!(r#"{{"health":"{healthy}","reason":"{reason}"}}"#),
-    )
-}
-
-/// The name of an alarm, as etcd has it.
-#[must_use]
-pub fn alarm_name(kind: AlarmKind) -> &'static str {
-    match kind {
-        AlarmKind::NoSpace => "NOSPACE",
-        AlarmKind::Corrupt => "CORRUPT",
-    }
-}
-
-/// Finds no alarm that hinders this member and counts; or says which one does.
-async fn no_alarm<A: Application>(
-    console: &Console<A>,
-    counts: impl Fn(AlarmKind) -> bool,
-) -> Result<(), String> {
-    // Why a replica says nothing of itself is said by the read that follows.
-    let status = console.handle.status().await;
-    let raised = status.map_or_else(|_| Vec::new(), |status| status.raised);
-    let found = raised
-        .iter()
-        .find(|alarm| alarm.hinders && counts(alarm.kind));
-    found.map_or(Ok(()), |alarm| {
-        Err(format!("ALARM {}", alarm_name(alarm.kind)))
-    })
-}
-
-/// Whether a query string leaves an alarm out: `exclude=NOSPACE`, once for each.
-fn is_excluded(query: Option<&str>, kind: AlarmKind) -> bool {
-    let mut pairs = query.unwrap_or_default().split('&');
-    pairs.any(|pair| pair.split_once('=') == Some(("exclude", alarm_name(kind))))
-}
-
-/// What a probe of Kubernetes asks.
-#[derive(Clone, Copy)]
-enum Check {
-    /// No alarm says that states differ.
-    NoCorruption,
-    /// A read of this consistency works.
-    Read(Consistency),
-}
-
-const LOCAL: Check = Check::Read(Consistency::Serializable);
-const ALL: Check = Check::Read(Consistency::Linearizable);
-
-impl Check {
-    /// The check's name, as etcd has it.
-    fn name(self) -> &'static str {
-        match self {
-            Check::NoCorruption => "data_corruption",
-            Check::Read(Consistency::Serializable) => "serializable_read",
-            Check::Read(Consistency::Linearizable) => "linearizable_read",
-        }
-    }
-
-    async fn run<A: Application>(self, console: &Console<A>) -> Result<(), String> {
-        match self {
-            Check::NoCorruption => no_alarm(console, |kind| kind == AlarmKind::Corrupt).await,
-            Check::Read(consistency) => (console.probe)(consistency).await,
-        }
-    }
-}
-
-/// Runs checks; lists them with `?verbose`, or when one fails.
-async fn checks<A: Application>(
-    console: &Console<A>,
-    query: Option<&str>,
-    checks: &[Check],
-) -> Response {
-    let mut list = String::new();
-    let mut code = StatusCode::OK;
-    for check in checks {
-        let name = check.name();
-        match check.run(console).await {
-            Ok(()) => list += &format!("[+]{name} ok\n"),
-            Err(error) => {
-                list += &format!("[-]{name} failed: {error}\n");
-                code = StatusCode::SERVICE_UNAVAILABLE;
-            }
-        }
-    }
-    if code == StatusCode::OK && !flag(query, "verbose") {
-        list.clear();
-    }
-    if code == StatusCode::OK {
-        list += "ok\n";
-    }
-    (code, list).into_response()
 }
 
 /// What `quorate status` shows.
@@ -267,27 +95,20 @@ async fn protocol<A: Application>(console: &Console<A>, body: &Bytes) -> Respons
     }
 }
 
-/// The metrics page. The replica, or the gateway, brings its figures up to date first; one that is too busy
-/// shows those it has.
-pub async fn metrics_page<A: Application>(handle: &Handle<A>, page: Option<&Metrics>) -> Response {
+/// The metrics page, with `more` behind its own metrics. The replica, or the gateway, brings its figures up to date
+/// first; one that is too busy shows those it has.
+pub async fn metrics_page<A: Application>(
+    handle: &Handle<A>,
+    page: Option<&Metrics>,
+    more: Page,
+) -> Response {
     let _ = tokio::time::timeout(FIGURES_WAIT, handle.status()).await;
-    let page = page.map_or_else(String::new, |page| page());
+    let mut more = more;
+    more.process(&ProcessFigures::now());
+    let page = page.map_or_else(String::new, |page| page()) + &more.into_text();
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], page).into_response()
 }
 
-/// A response in JSON.
-pub fn json(code: StatusCode, body: String) -> Response {
-    (code, [(header::CONTENT_TYPE, "application/json")], body).into_response()
-}
-
 /// How long the metrics page waits for the replica.
 const FIGURES_WAIT: Duration = Duration::from_millis(500);
-
-/// Whether a query string sets a flag: `name`, `name=` or `name=true`.
-fn flag(query: Option<&str>, name: &str) -> bool {
-    query.unwrap_or_default().split('&').any(|pair| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        key == name && matches!(value, "" | "true" | "1")
-    })
-}

@@ -1,6 +1,8 @@
 //! The Cluster service.
 
+use crate::client::REASONS;
 use crate::face::{Face, failed, status};
+use crate::member_rules::Voters;
 use crate::server::Cluster;
 use quorate_core::ReplicaId;
 use quorate_etcd_api::errors;
@@ -9,7 +11,7 @@ use quorate_etcd_api::etcdserverpb::{
     MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse,
     MemberUpdateRequest, MemberUpdateResponse,
 };
-use quorate_server::{ChangeError, Consistency, GroupChange, MemberInfo};
+use quorate_server::{ChangeError, Consistency, GroupChange, MemberInfo, USERS_LEVEL};
 use tonic::{Request, Response, Status, async_trait};
 
 type Answered<M> = Result<Response<M>, Status>;
@@ -33,27 +35,39 @@ impl Cluster for Face {
     }
 
     /// The number is the next that no replica has. What is added follows the group from now on; once it
-    /// has caught up it becomes a member, unless it was started to stay a learner.
+    /// has caught up it becomes a member, unless it is to stay a learner.
     async fn member_add(&self, request: Request<MemberAddRequest>) -> Answered<MemberAddResponse> {
         self.demand_operator(self.asker(&request).await?).await?;
+        let manner = Manner::of(&request);
         let request = request.into_inner();
         let url = one_url(request.peer_urls)?;
         self.figures(Consistency::Linearizable).await?;
-        let before = self.replica().await?.members;
+        let replica = self.replica().await?;
+        if self.is_strict(manner) {
+            let judged = Voters::of(&replica).may_add(request.is_learner);
+            judged.map_err(status)?;
+        }
+        let before = &replica.members;
         if before.iter().any(|member| member.peer_url == url) {
             return Err(status(errors::PEER_URL_EXISTS));
         }
         let last = before.iter().map(|member| member.id.0).max();
         let id = ReplicaId(last.unwrap_or(0) + 1);
-        self.change(GroupChange::Address { id, url }).await?;
-        let members = self.members().await?;
+        let peer_urls = vec![url.clone()];
+        let address = GroupChange::Address { id, url };
+        self.change(address, manner).await?;
+        if request.is_learner && replica.level >= USERS_LEVEL {
+            self.change(GroupChange::Learn(id), manner).await?;
+        }
         Ok(Response::new(MemberAddResponse {
             header: Some(self.header(0).await?),
-            member: members
-                .iter()
-                .find(|one| one.id == u64::from(id.0))
-                .cloned(),
-            members,
+            member: Some(Member {
+                id: u64::from(id.0),
+                peer_urls,
+                is_learner: request.is_learner,
+                ..Member::default()
+            }),
+            members: self.members().await?,
         }))
     }
 
@@ -62,14 +76,23 @@ impl Cluster for Face {
         request: Request<MemberRemoveRequest>,
     ) -> Answered<MemberRemoveResponse> {
         self.demand_operator(self.asker(&request).await?).await?;
-        let id = replica(request.into_inner().id)?;
+        let manner = Manner::of(&request);
+        let id = replica_id(request.into_inner().id)?;
+        let replica = self.replica().await?;
+        let mut members = replica.members.iter();
+        let votes = members.any(|member| member.id == id && !member.is_learner);
+        if votes && self.is_strict(manner) {
+            Voters::of(&replica).may_remove(id).map_err(status)?;
+        }
         let forget = self.handle.change(GroupChange::Forget(id));
         match self.handle.change_soon(GroupChange::Remove(id)).await {
             // Of a member it need not ever have been decided where it is.
             Ok(()) => drop(forget.await),
             // A learner has nothing but an address.
-            Err(ChangeError::Unknown(_)) => forget.await.map_err(not_changed)?,
-            Err(why) => return Err(not_changed(why)),
+            Err(ChangeError::Unknown(_)) => {
+                forget.await.map_err(|why| not_changed(why, manner))?;
+            }
+            Err(why) => return Err(not_changed(why, manner)),
         }
         Ok(Response::new(MemberRemoveResponse {
             header: Some(self.header(0).await?),
@@ -82,8 +105,9 @@ impl Cluster for Face {
         request: Request<MemberUpdateRequest>,
     ) -> Answered<MemberUpdateResponse> {
         self.demand_operator(self.asker(&request).await?).await?;
+        let manner = Manner::of(&request);
         let request = request.into_inner();
-        let (id, url) = (replica(request.id)?, one_url(request.peer_urls)?);
+        let (id, url) = (replica_id(request.id)?, one_url(request.peer_urls)?);
         let before = self.replica().await?.members;
         if !before.iter().any(|member| member.id == id) {
             return Err(status(errors::MEMBER_NOT_FOUND));
@@ -92,7 +116,8 @@ impl Cluster for Face {
         if others.any(|member| member.peer_url == url) {
             return Err(status(errors::PEER_URL_EXISTS));
         }
-        self.change(GroupChange::Address { id, url }).await?;
+        self.change(GroupChange::Address { id, url }, manner)
+            .await?;
         Ok(Response::new(MemberUpdateResponse {
             header: Some(self.header(0).await?),
             members: self.members().await?,
@@ -104,8 +129,19 @@ impl Cluster for Face {
         request: Request<MemberPromoteRequest>,
     ) -> Answered<MemberPromoteResponse> {
         self.demand_operator(self.asker(&request).await?).await?;
-        let id = replica(request.into_inner().id)?;
-        self.change(GroupChange::Promote(id)).await?;
+        let manner = Manner::of(&request);
+        let id = replica_id(request.into_inner().id)?;
+        if self.is_strict(manner) {
+            let replica = self.replica().await?;
+            Voters::of(&replica).may_promote().map_err(status)?;
+        }
+        match self.handle.change_soon(GroupChange::Promote(id)).await {
+            // Whatever it waits for, its client may try again.
+            Err(ChangeError::NotYet(why)) => {
+                return Err(not_changed(ChangeError::NotReady(why), manner));
+            }
+            changed => changed.map_err(|why| not_changed(why, manner))?,
+        }
         Ok(Response::new(MemberPromoteResponse {
             header: Some(self.header(0).await?),
             members: self.members().await?,
@@ -119,25 +155,57 @@ impl Face {
         Ok(replica.members.into_iter().map(member).collect())
     }
 
-    async fn change(&self, change: GroupChange) -> Result<(), Status> {
+    async fn change(&self, change: GroupChange, manner: Manner) -> Result<(), Status> {
         let changed = self.handle.change_soon(change).await;
-        changed.map_err(not_changed)
+        changed.map_err(|why| not_changed(why, manner))
+    }
+
+    /// Whether etcd's rules for changes of members hold for a call.
+    fn is_strict(&self, manner: Manner) -> bool {
+        self.limits.strict_reconfig_check && manner == Manner::Etcd
     }
 }
 
-pub(crate) fn not_changed(error: ChangeError) -> Status {
-    match error {
-        ChangeError::Failed(failure) => failed(failure),
-        ChangeError::Unknown(_) => status(errors::MEMBER_NOT_FOUND),
-        ChangeError::IsMember(_) => status(errors::MEMBER_NOT_LEARNER),
-        ChangeError::NotYet(why) | ChangeError::Refused(why) => {
-            Status::failed_precondition(format!("quorate: {why}"))
+/// What a caller expects of changes of members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Manner {
+    /// etcd's rules, and its texts alone.
+    Etcd,
+    /// What the group itself demands, with reasons in words: what `quorate cluster` asks for.
+    Quorate,
+}
+
+impl Manner {
+    fn of<T>(request: &Request<T>) -> Manner {
+        match request.metadata().contains_key(REASONS) {
+            true => Manner::Quorate,
+            false => Manner::Etcd,
         }
     }
 }
 
+/// What a client is told of a change that did not come about.
+pub(crate) fn not_changed(error: ChangeError, manner: Manner) -> Status {
+    let text = error.to_string();
+    let in_etcds_words = match error {
+        ChangeError::Failed(failure) => return failed(failure),
+        ChangeError::Unknown(_) => return status(errors::MEMBER_NOT_FOUND),
+        ChangeError::IsMember(_) => return status(errors::MEMBER_NOT_LEARNER),
+        ChangeError::NotReady(_) => Some(errors::LEARNER_NOT_READY),
+        ChangeError::NoQuorum(_) | ChangeError::NotYet(_) => Some(errors::UNHEALTHY),
+        ChangeError::Refused(_) => None,
+    };
+    match in_etcds_words.filter(|_| manner == Manner::Etcd) {
+        Some(error) => {
+            tracing::info!("a change of members was refused with {error:?}: {text}");
+            status(error)
+        }
+        None => Status::failed_precondition(format!("quorate: {text}")),
+    }
+}
+
 /// The replica that a client means.
-fn replica(id: u64) -> Result<ReplicaId, Status> {
+fn replica_id(id: u64) -> Result<ReplicaId, Status> {
     let id = u16::try_from(id).map_err(|_| status(errors::MEMBER_NOT_FOUND))?;
     Ok(ReplicaId(id))
 }
@@ -161,15 +229,20 @@ fn one_url(urls: Vec<String>) -> Result<String, Status> {
 /// As long as a name of a host may be, with what is around it.
 const URL_BYTES_MAX: usize = 300;
 
+/// A member as clients see it. One that never started has no name, and is what it is to become.
 fn member(info: MemberInfo) -> Member {
     let known = |url: String| Some(url).filter(|url| !url.is_empty());
+    let started = |text: String| match info.has_started {
+        true => text,
+        false => String::new(),
+    };
     Member {
         id: u64::from(info.id.0),
-        name: info.name,
+        name: started(info.name),
         peer_urls: known(info.peer_url).into_iter().collect(),
-        client_urls: known(info.client_url)
+        client_urls: known(started(info.client_url))
             .map(|urls| urls.split(',').map(str::to_owned).collect())
             .unwrap_or_default(),
-        is_learner: info.is_learner,
+        is_learner: info.is_learner && (info.has_started || info.stays_learner),
     }
 }

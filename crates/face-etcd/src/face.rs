@@ -3,6 +3,7 @@
 use crate::auth::{Auth, UserOptions};
 use crate::compactor::Retention;
 use crate::gather::Gatherer;
+use crate::room::Room;
 use crate::watch::Hub;
 use crate::web_access::WebAccess;
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use quorate_etcd_api::errors::{self, Error};
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
 use quorate_etcd_store::{Applied, Asker, Query, Refused, Store, decode_result};
 use quorate_etcd_store::{QueryAnswer, Status as StoreStatus};
-use quorate_face_common::{ConnectionLimits, Metrics, exhausted};
+use quorate_face_common::{ConnectionLimits, Metrics, ProbeCounts, exhausted};
 use quorate_server::{Account, Charge, Consistency, Exhausted, Failure, Handle};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,6 +43,10 @@ pub struct Limits {
     pub drain: Duration,
     /// How often a watch that asked for it is told the progress when nothing happens.
     pub watch_progress_interval: Duration,
+    /// How large the store may become before NOSPACE is raised, in bytes; `None` for as large as the disk lets it.
+    pub quota_bytes: Option<u64>,
+    /// Whether etcd's rules for changes of members hold.
+    pub strict_reconfig_check: bool,
     /// How much history is kept; `None` for all of it, until a client compacts.
     pub retention: Option<Retention>,
     /// Responses to watches that allow it are split when they are larger than this.
@@ -67,6 +72,8 @@ impl Default for Limits {
             keepalive_timeout: Duration::from_secs(20),
             drain: Duration::from_secs(5),
             watch_progress_interval: Duration::from_secs(10 * 60),
+            quota_bytes: None,
+            strict_reconfig_check: true,
             retention: None,
             watch_fragment_bytes: 3 << 19,
             snapshot_dir: std::env::temp_dir(),
@@ -112,6 +119,10 @@ pub(crate) struct Face {
     pub(crate) snapshots: Arc<Semaphore>,
     /// Says who asks.
     pub(crate) auth: Arc<Auth>,
+    /// What the store may still grow by.
+    pub(crate) room: Arc<Room>,
+    /// What probes came to, at whichever port.
+    pub(crate) probe_counts: Arc<ProbeCounts>,
     /// What requests and answers are charged to: their connection, except for those that come by the routes.
     pub(crate) account: Account,
     identity: Arc<OnceCell<Identity>>,
@@ -145,6 +156,8 @@ impl Face {
         Face {
             hub: Arc::new(Hub::default()),
             slices: Arc::new(Semaphore::new(1)),
+            room: Arc::default(),
+            probe_counts: Arc::default(),
             gatherer: Gatherer::new(handle.clone()),
             snapshots: Arc::new(Semaphore::new(1)),
             auth: Arc::new(Auth::new(limits.users.clone())),
@@ -186,7 +199,7 @@ impl Face {
             cluster_id: identity.cluster,
             member_id: identity.member,
             revision,
-            raft_term: TERM,
+            raft_term: self.handle.term(),
         })
     }
 
@@ -213,8 +226,13 @@ impl Face {
         }
         let body = asker.sign(body);
         let bulk = payloads.iter().map(|payload| payload.len as usize);
-        if body.len() + bulk.sum::<usize>() > self.limits.request_bytes_max {
+        let bytes = body.len() + bulk.sum::<usize>();
+        if bytes > self.limits.request_bytes_max {
             return Err(status(errors::REQUEST_TOO_LARGE));
+        }
+        if !self.room.fits(bytes) {
+            // Rare: it is not to make room for every write.
+            Box::pin(self.check_quota(&body, bytes)).await?;
         }
         // Who asks stands in the command.
         let principal = Principal::default();
@@ -284,9 +302,6 @@ impl Face {
         }
     }
 }
-
-/// The term in every header: clients compare terms to notice elections, which we do not have.
-pub(crate) const TERM: u64 = 1;
 
 /// Room for what surrounds a request of the largest size.
 const MESSAGE_BYTES_EXTRA: usize = 512 << 10;

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use prost::Message;
 use quorate_etcd_api::TXN_PARTS_MAX;
 use quorate_etcd_api::etcdserverpb::{self as api, request_op::Request};
+use quorate_etcd_api::v3electionpb::{CampaignRequest, ProclaimRequest};
+use quorate_etcd_api::v3lockpb::LockRequest;
 use quorate_etcd_store::check;
 use quorate_fuzz::{Fuzz, Limits};
 use std::fmt;
@@ -125,6 +127,9 @@ fn call(input: Bytes) -> Result<Call, String> {
         11 => other::<api::MemberUpdateRequest>(bytes),
         12 => other::<api::AlarmRequest>(bytes),
         13 => other::<api::HashKvRequest>(bytes),
+        14 => other::<LockRequest>(bytes),
+        15 => other::<CampaignRequest>(bytes),
+        16 => other::<ProclaimRequest>(bytes),
         _ => return Err("no such kind".into()),
     };
     call.map_err(|error| error.to_string())
@@ -183,13 +188,24 @@ fn seeds() -> Vec<Vec<u8>> {
         request_union: Some(api::watch_request::RequestUnion::CreateRequest(create)),
     };
     let grant = api::LeaseGrantRequest { id: 7, ttl: 60 };
-    let kinds: [(u8, Vec<u8>); 6] = [
+    let lock = LockRequest {
+        name: Bytes::from_static(b"lock"),
+        lease: 7,
+    };
+    let campaign = CampaignRequest {
+        name: Bytes::from_static(b"election"),
+        value: Bytes::from_static(b"value"),
+        lease: 7,
+    };
+    let kinds: [(u8, Vec<u8>); 8] = [
         (0, range.encode_to_vec()),
         (1, put.encode_to_vec()),
         (2, delete.encode_to_vec()),
         (3, txn.encode_to_vec()),
         (5, watch.encode_to_vec()),
         (6, grant.encode_to_vec()),
+        (14, lock.encode_to_vec()),
+        (15, campaign.encode_to_vec()),
     ];
     let mut seeds: Vec<Vec<u8>> = (4..14).map(|kind| vec![kind, 8, 1, 16, 2]).collect();
     seeds.extend(kinds.map(|(kind, bytes)| [&[kind][..], &bytes].concat()));

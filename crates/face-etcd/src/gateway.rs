@@ -16,7 +16,7 @@ use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
 use quorate_etcd_store::{Asker, Refused, Store, check};
 use quorate_face_common::{
-    Dialer, Members, Metrics, Unanswered, admit, exhausted, is_call, metered, metrics_page,
+    Dialer, Members, Metrics, Page, Unanswered, admit, exhausted, is_call, metered, metrics_page,
 };
 use quorate_server::{Account, Charge, GatewayContext};
 use std::convert::Infallible;
@@ -128,7 +128,7 @@ impl GatewayFace {
 
     async fn metrics(&self, request: Request<Body>) -> Response<Body> {
         let page = async |_| {
-            let page = metrics_page(&self.face.handle, Some(&self.metrics)).await;
+            let page = metrics_page(&self.face.handle, Some(&self.metrics), Page::default()).await;
             Ok::<_, Infallible>(page.map(Body::new))
         };
         let Ok(page) = metered(&self.face.account, request, page).await;

@@ -14,6 +14,14 @@ pub(crate) fn add_routes(router: Router, face: &Arc<Face>) -> Router {
     let console = Console {
         handle: face.handle.clone(),
         metrics: face.metrics.clone(),
+        more_metrics: Some({
+            let face = face.clone();
+            Arc::new(move || {
+                let face = face.clone();
+                Box::pin(async move { face.metrics_page().await })
+            })
+        }),
+        counts: Arc::clone(&face.probe_counts),
         probe: {
             let face = face.clone();
             Arc::new(move |consistency| probe(face.clone(), consistency))
@@ -40,6 +48,6 @@ fn probe(face: Arc<Face>, consistency: Consistency) -> Probing {
 async fn version() -> Response {
     json(
         StatusCode::OK,
-        format!(r#"{{"etcdserver":"{VERSION}","etcdcluster":"{VERSION}"}}"#),
+        format!(r#"{{"etcdserver":"{VERSION}","etcdcluster":"{VERSION}","storage":"{VERSION}"}}"#),
     )
 }

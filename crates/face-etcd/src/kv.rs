@@ -1,6 +1,7 @@
 //! The KV service.
 
 use crate::face::{Face, failed, mismatch, refused};
+use crate::range_stream::{self, RangeMessages};
 use crate::reply::Reply;
 use crate::server::Kv;
 use crate::slices::{are_many, elsewhere, encode_elsewhere, is_long_work};
@@ -12,7 +13,7 @@ use quorate_etcd_api::etcdserverpb::{
     PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
 use quorate_etcd_store::{Applied, Asker, Query, QueryAnswer, Refused, check, command, ordering};
-use quorate_server::{Consistency, Failure};
+use quorate_server::{Account, Consistency, Failure};
 use std::time::Duration;
 use tonic::{Request, Response, Status, async_trait};
 
@@ -39,6 +40,24 @@ impl Kv for Face {
         }
         response.header = Some(header);
         Ok(Response::new(Reply::Message(response)))
+    }
+
+    type RangeStreamStream = RangeMessages;
+
+    async fn range_stream(
+        &self,
+        request: Request<RangeRequest>,
+    ) -> Answered<Self::RangeStreamStream> {
+        let asker = self.asker(&request).await?;
+        check::range(request.get_ref()).map_err(refused)?;
+        range_stream::check(request.get_ref())?;
+        let account = request.extensions().get::<Account>();
+        let account = account.unwrap_or(&self.account).clone();
+        Ok(Response::new(self.stream_range(
+            request.into_inner(),
+            asker,
+            &account,
+        )))
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Answered<Reply<PutResponse>> {
@@ -129,7 +148,7 @@ impl Face {
     }
 
     /// Waits until this member has freed what was compacted.
-    async fn wait_until_tidy(&self) -> Result<(), Status> {
+    pub(crate) async fn wait_until_tidy(&self) -> Result<(), Status> {
         loop {
             let asked = self.handle.read(Query::Status, Consistency::Serializable);
             match asked.await {

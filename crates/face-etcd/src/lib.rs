@@ -13,6 +13,7 @@ mod authority;
 mod cluster;
 mod codec;
 mod compactor;
+mod election;
 mod face;
 mod fast_path;
 #[cfg(test)]
@@ -24,11 +25,18 @@ mod json;
 mod kv;
 mod leader;
 mod lease;
+mod lock;
 mod maintenance;
+mod member_rules;
+mod metrics;
 mod ordered;
 mod plain_http;
+mod queue;
+mod quota;
+mod range_stream;
 mod reply;
 mod response_body;
+mod room;
 mod serve;
 mod slices;
 mod snapshot;
@@ -46,6 +54,21 @@ pub use web_access::{AllowList, WebAccess};
 
 /// Clients of the services, as tonic generates them.
 pub mod client {
+    use tonic::Request;
+    use tonic::metadata::MetadataValue;
+
+    /// The metadata that asks for reasons in words.
+    pub(crate) const REASONS: &str = "quorate-reasons";
+
+    /// Asks for a change of members with reasons in words, and by what the group itself demands instead of etcd's
+    /// rules.
+    pub fn in_words<T>(message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        let words = MetadataValue::from_static("words");
+        request.metadata_mut().insert(REASONS, words);
+        request
+    }
+
     #[allow(unreachable_pub)]
     mod generated {
         pub(super) mod auth {
@@ -69,12 +92,20 @@ pub mod client {
                 "/client/etcdserverpb.Maintenance.rs"
             ));
         }
+        pub(super) mod lock {
+            include!(concat!(env!("OUT_DIR"), "/client/v3lockpb.Lock.rs"));
+        }
+        pub(super) mod election {
+            include!(concat!(env!("OUT_DIR"), "/client/v3electionpb.Election.rs"));
+        }
     }
 
     pub use generated::auth::auth_client::AuthClient;
     pub use generated::cluster::cluster_client::ClusterClient;
+    pub use generated::election::election_client::ElectionClient;
     pub use generated::kv::k_v_client::KVClient as KvClient;
     pub use generated::lease::lease_client::LeaseClient;
+    pub use generated::lock::lock_client::LockClient;
     pub use generated::maintenance::maintenance_client::MaintenanceClient;
     pub use generated::watch::watch_client::WatchClient;
 }
@@ -104,12 +135,20 @@ mod server {
                 "/server/etcdserverpb.Maintenance.rs"
             ));
         }
+        pub(super) mod lock {
+            include!(concat!(env!("OUT_DIR"), "/server/v3lockpb.Lock.rs"));
+        }
+        pub(super) mod election {
+            include!(concat!(env!("OUT_DIR"), "/server/v3electionpb.Election.rs"));
+        }
     }
 
     pub(crate) use generated::auth::auth_server::{Auth, AuthServer};
     pub(crate) use generated::cluster::cluster_server::{Cluster, ClusterServer};
+    pub(crate) use generated::election::election_server::{Election, ElectionServer};
     pub(crate) use generated::kv::k_v_server::{KV as Kv, KVServer as KvServer};
     pub(crate) use generated::lease::lease_server::{Lease, LeaseServer};
+    pub(crate) use generated::lock::lock_server::{Lock, LockServer};
     pub(crate) use generated::maintenance::maintenance_server::{Maintenance, MaintenanceServer};
     pub(crate) use generated::watch::watch_server::{Watch, WatchServer};
 }

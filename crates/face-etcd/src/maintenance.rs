@@ -1,7 +1,7 @@
 //! The Maintenance service.
 
-use crate::cluster::not_changed;
-use crate::face::{Face, TERM, VERSION, failed, mismatch, status, unsupported};
+use crate::cluster::{Manner, not_changed};
+use crate::face::{Face, VERSION, failed, mismatch, status, unsupported};
 use crate::server::Maintenance;
 use quorate_core::ReplicaId;
 use quorate_etcd_api::errors;
@@ -13,7 +13,7 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_store::{Asker, KeyHash, Query, QueryAnswer};
 use quorate_server::{
-    Alarm, AlarmKind, Consistency, GroupChange, RaisedAlarm, Status as ReplicaStatus,
+    Alarm, AlarmKind, ChangeError, Consistency, GroupChange, RaisedAlarm, Status as ReplicaStatus,
 };
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, async_trait};
@@ -26,7 +26,7 @@ impl Maintenance for Face {
         self.demand_user(&self.asker(&request).await?)?;
         let figures = self.figures(Consistency::Serializable).await?;
         let replica = self.handle.status().await.map_err(failed)?;
-        let sizes = Sizes::of(figures.bytes, &replica);
+        let sizes = Sizes::of(figures.bytes, &replica, self.limits.quota_bytes);
         let raised = replica.raised.iter();
         let mut errors: Vec<String> = raised.map(|alarm| in_words(&member_of(alarm))).collect();
         errors.extend(replica.difference.map(|difference| difference.to_string()));
@@ -38,15 +38,10 @@ impl Maintenance for Face {
             version: VERSION.to_owned(),
             db_size: sizes.whole,
             db_size_in_use: sizes.in_use,
-            // Every member that reaches a quorum serves writes: it may as well call itself leader.
-            leader: if replica.quorum {
-                u64::from(replica.me.0)
-            } else {
-                0
-            },
+            leader: replica.leader.map_or(0, |id| u64::from(id.0)),
             raft_index: replica.applied.0.max(1),
             raft_applied_index: replica.applied.0.max(1),
-            raft_term: TERM,
+            raft_term: replica.term,
             errors,
             is_learner: !replica.is_member,
             storage_version: VERSION.to_owned(),
@@ -75,12 +70,13 @@ impl Maintenance for Face {
         }))
     }
 
-    /// The store holds no free space that could be given back.
+    /// Waits until what was compacted is freed: besides that the store holds no space that could be given back.
     async fn defragment(
         &self,
         request: Request<DefragmentRequest>,
     ) -> Answered<DefragmentResponse> {
         self.demand_root(&self.asker(&request).await?)?;
+        self.wait_until_tidy().await?;
         // etcd sends no header here, nor with a change of leader.
         Ok(Response::new(DefragmentResponse { header: None }))
     }
@@ -105,23 +101,45 @@ impl Maintenance for Face {
         }))
     }
 
+    /// No version is a target: a feature level is never lowered, and an older program may be started until it is
+    /// raised, without any preparation.
     async fn downgrade(&self, request: Request<DowngradeRequest>) -> Answered<DowngradeResponse> {
         self.demand_root(&self.asker(&request).await?)?;
-        if request.into_inner().action == DowngradeAction::Cancel as i32 {
-            return Err(status(errors::NO_INFLIGHT_DOWNGRADE));
-        }
-        Err(unsupported("a downgrade"))
+        let request = request.into_inner();
+        Err(status(match DowngradeAction::try_from(request.action) {
+            Ok(DowngradeAction::Cancel) => errors::NO_INFLIGHT_DOWNGRADE,
+            Ok(DowngradeAction::Validate | DowngradeAction::Enable)
+                if is_version(&request.version) =>
+            {
+                errors::INVALID_DOWNGRADE_TARGET_VERSION
+            }
+            Ok(DowngradeAction::Validate | DowngradeAction::Enable) => {
+                errors::WRONG_DOWNGRADE_VERSION_FORMAT
+            }
+            Err(_) => return Err(unsupported("this action on a downgrade")),
+        }))
     }
 
-    /// The member that answers is the leader as far as clients know; there is nobody else to be it.
+    /// Has the group name another leader. As in etcd, only the one there is may be asked.
     async fn move_leader(
         &self,
         request: Request<MoveLeaderRequest>,
     ) -> Answered<MoveLeaderResponse> {
         self.demand_root(&self.asker(&request).await?)?;
-        let me = self.header(0).await?.member_id;
-        if request.into_inner().target_id != me {
-            return Err(status(errors::BAD_LEADER_TRANSFEREE));
+        let replica = self.replica().await?;
+        if replica.leader != Some(replica.me) {
+            return Err(status(errors::NOT_LEADER));
+        }
+        let target = u16::try_from(request.into_inner().target_id);
+        let target = target.map_err(|_| status(errors::BAD_LEADER_TRANSFEREE))?;
+        if target != replica.me.0 {
+            let change = GroupChange::Lead(ReplicaId(target));
+            match self.handle.change(change).await {
+                Err(ChangeError::Unknown(_) | ChangeError::NotReady(_)) => {
+                    return Err(status(errors::BAD_LEADER_TRANSFEREE));
+                }
+                changed => changed.map_err(|why| not_changed(why, Manner::Etcd))?,
+            }
         }
         Ok(Response::new(MoveLeaderResponse { header: None }))
     }
@@ -171,7 +189,7 @@ impl Face {
             is_raised,
         };
         let changed = self.handle.change(change).await;
-        changed.map_err(not_changed)?;
+        changed.map_err(|why| not_changed(why, Manner::Etcd))?;
         Ok(vec![alarm])
     }
 
@@ -208,18 +226,24 @@ fn in_words(alarm: &AlarmMember) -> String {
     format!("memberID:{} alarm:{name}", alarm.member_id)
 }
 
+/// Whether a text is a version, such as `3.6` or `3.6.0`.
+fn is_version(text: &str) -> bool {
+    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    matches!(text.split('.').count(), 2 | 3) && text.split('.').all(is_number)
+}
+
 /// How large a member's store is, in bytes. No size is ever 0: clients divide by them.
-struct Sizes {
+pub(crate) struct Sizes {
     /// With room in files that is not used.
-    whole: i64,
+    pub(crate) whole: i64,
     /// What the versions of all keys take, and this member's fragments of large values.
-    in_use: i64,
-    /// The bytes that the database can come to: until `--quota-backend-bytes` says so, what its disk has room for.
-    most: i64,
+    pub(crate) in_use: i64,
+    /// The bytes that the database can come to: `--quota-backend-bytes`, or what its disk has room for.
+    pub(crate) most: i64,
 }
 
 impl Sizes {
-    fn of(store_bytes: u64, replica: &ReplicaStatus) -> Sizes {
+    pub(crate) fn of(store_bytes: u64, replica: &ReplicaStatus, quota: Option<u64>) -> Sizes {
         let bounded = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
         let in_use = store_bytes.saturating_add(replica.fragment_bytes);
         let room = (replica.fragment_file_bytes).saturating_sub(replica.fragment_bytes);
@@ -228,7 +252,7 @@ impl Sizes {
         Sizes {
             whole: bounded(whole),
             in_use: bounded(in_use),
-            most: bounded(whole.saturating_add(free)),
+            most: bounded(quota.unwrap_or(whole.saturating_add(free))),
         }
     }
 }

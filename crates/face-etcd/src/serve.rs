@@ -7,8 +7,10 @@ use crate::fast_path::{FastPath, Serves};
 use crate::health;
 use crate::json;
 use crate::plain_http::not_found;
+use crate::quota;
 use crate::server::{
-    AuthServer, ClusterServer, KvServer, LeaseServer, MaintenanceServer, WatchServer,
+    AuthServer, ClusterServer, ElectionServer, KvServer, LeaseServer, LockServer,
+    MaintenanceServer, WatchServer,
 };
 use axum::Router;
 use axum::extract::Request;
@@ -38,7 +40,13 @@ fn router(face: &Arc<Face>, message_bytes_max: usize) -> Router {
     .add_service(
         MaintenanceServer::from_arc(face.clone()).max_decoding_message_size(SMALL_BYTES_MAX),
     )
-    .add_service(AuthServer::from_arc(face.clone()).max_decoding_message_size(SMALL_BYTES_MAX));
+    .add_service(AuthServer::from_arc(face.clone()).max_decoding_message_size(SMALL_BYTES_MAX))
+    .add_service(LockServer::from_arc(face.clone()).max_decoding_message_size(message_bytes_max))
+    .add_service(
+        ElectionServer::from_arc(face.clone())
+            .max_decoding_message_size(message_bytes_max)
+            .max_encoding_message_size(usize::MAX),
+    );
     health::add_routes(services.into_axum_router(), face).fallback(unknown)
 }
 
@@ -63,7 +71,8 @@ pub async fn serve(
         metrics,
         ports.clients.budget().account(),
     ));
-    let compaction = compactor::run(Arc::clone(&face));
+    let upkeep = (Arc::clone(&face), Arc::clone(&face));
+    let upkeep = async move { tokio::join!(compactor::run(upkeep.0), quota::run(upkeep.1)) };
     let routes = Routes::from(router(&face, message_bytes_max)).prepare();
     let observed = observing(health::add_routes(Router::new(), &face));
     let (of_observers, stopping) = (observer_limits(&all), watch::Sender::new(false));
@@ -96,8 +105,8 @@ pub async fn serve(
     let mut serving = pin!(serving);
     tokio::select! {
         () = &mut serving => {}
-        // It ends where nothing is to be compacted, or can be any more.
-        () = compaction => serving.await,
+        // It ends where nothing is to be compacted or counted, or can be any more.
+        _ = upkeep => serving.await,
     }
 }
 

@@ -155,6 +155,8 @@ async fn each_failure_has_the_code_and_text_of_etcd_in_each_call() {
                 let answered = match request {
                     Request::Write { reply, .. } => reply.send(Err(failure)).is_ok(),
                     Request::Change { reply, .. } => reply.send(Err(failure.into())).is_ok(),
+                    // A promotion is judged by what is known of the members.
+                    Request::Status { reply } => reply.send(backend::status(1)).is_ok(),
                     other => panic!("nothing else is asked for: {other:?}"),
                 };
                 assert!(answered, "the client waits");
@@ -223,9 +225,15 @@ async fn a_change_that_was_refused_is_a_failed_precondition() {
     let (channel, _handle, mut requests) = start(64).await;
     let answering = tokio::spawn(async move {
         while let Some(request) = requests.recv().await {
-            if let Request::Change { reply, .. } = request {
-                let why = ChangeError::Refused("a reason".to_owned());
-                reply.send(Err(why)).expect("the client waits");
+            match request {
+                Request::Change { reply, .. } => {
+                    let why = ChangeError::Refused("a reason".to_owned());
+                    reply.send(Err(why)).expect("the client waits");
+                }
+                Request::Status { reply } => {
+                    reply.send(backend::status(1)).expect("the client waits");
+                }
+                _ => {}
             }
         }
     });

@@ -11,7 +11,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use bytes::Bytes;
-use quorate_face_common::{Dialer, Members, Metrics, Unanswered, metrics_page, overloaded};
+use quorate_face_common::{Dialer, Members, Metrics, Page, Unanswered, metrics_page, overloaded};
 use quorate_plain_store::Store;
 use quorate_server::{Account, GatewayContext, Handle};
 use std::future::Future;
@@ -97,7 +97,7 @@ async fn read_several(
 }
 
 async fn metrics(State(gate): State<GatewayFace>) -> Response {
-    metrics_page(&gate.handle, Some(&gate.metrics)).await
+    metrics_page(&gate.handle, Some(&gate.metrics), Page::default()).await
 }
 
 async fn pass(

@@ -152,6 +152,8 @@ fn router(face: &Face, metrics: Option<Metrics>, request_bytes_max: usize) -> Ro
     let console = Console {
         handle: face.handle.clone(),
         metrics,
+        more_metrics: None,
+        counts: Arc::default(),
         probe: {
             let face = face.clone();
             Arc::new(move |consistency| face.clone().probe(consistency))

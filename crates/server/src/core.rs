@@ -220,6 +220,7 @@ impl<A: Application> Core<A> {
             self.admit_candidates(now);
             self.shrink_code(now);
             self.report_self(now);
+            inputs.handle.publish_term(self.term());
             self.update_alarms(now)?;
             self.time_out_requests(now);
             let quorum = self.check_quorum(now, inputs.handle.is_quorum_watched());

@@ -1,21 +1,20 @@
 //! The group that this replica is in, as it changes: whom to be in touch with and where, changes that
 //! operators ask for, and replicas that offer to become members.
 
+mod change;
+
+pub use change::{ChangeError, GroupChange};
+
 use crate::core::Core;
 use crate::error::ServerError;
 use crate::handle::{Failure, MemberInfo};
 use crate::peer::handshake::PeerInfo;
 use crate::replies::Reply;
-use bytes::Bytes;
-use quorate_core::{Application, Member, Now, ReplicaId, Wire};
-use quorate_host::epochs::precheck::{NotReady, Refused};
-use quorate_host::epochs::{
-    Alarm, AlarmChange, Edit, Effect, Expect, GroupState, Order, Reconfigure, Scope,
-};
-use quorate_host::{ALARM_LEVEL, Directive, FIRST_LEVEL, Request as HostRequest};
+use quorate_core::{Application, Member, Now, ReplicaId};
+use quorate_host::epochs::{AlarmChange, Edit, Expect, GroupState, Order, Reconfigure, Scope};
+use quorate_host::{ALARM_LEVEL, Directive, FIRST_LEVEL, Request as HostRequest, USERS_LEVEL};
 use quorate_protocols::{names, unknown_protocol};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use tokio::sync::oneshot;
 
 /// The time between two offers of a replica that is no member to become one, in ns.
@@ -23,85 +22,6 @@ const OFFER_EVERY_NS: u64 = 500_000_000;
 
 /// The time after which a candidate that came too early is judged again, in ns.
 const RECHECK_NS: u64 = 20_000_000;
-
-/// A change of the group.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum GroupChange {
-    /// This is where a replica is: one that is no member may from now on follow the group.
-    Address {
-        /// The replica that is at the address.
-        id: ReplicaId,
-        /// The replica's peer port, as a URL.
-        url: String,
-    },
-    /// A replica that is no member is not to follow any more.
-    Forget(ReplicaId),
-    /// A replica that follows becomes a member, in the incarnation it is in.
-    Promote(ReplicaId),
-    /// A member that lost its data goes on in the incarnation it is in now.
-    Replace(ReplicaId),
-    /// A member leaves.
-    Remove(ReplicaId),
-    /// The members go on with another protocol, or with other parameters of the same.
-    Protocol {
-        /// The name of the protocol.
-        name: String,
-        /// All its parameters that are not to have their defaults.
-        params: BTreeMap<String, String>,
-    },
-    /// An alarm is raised for the whole group, or ends.
-    Alarm {
-        /// The alarm to raise or to end.
-        alarm: Alarm,
-        /// Whether it is raised.
-        is_raised: bool,
-    },
-}
-
-/// Why a change of the group did not come about.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ChangeError {
-    /// The request did not get through, or what became of it is not known.
-    Failed(Failure),
-    /// The group has no such replica.
-    Unknown(ReplicaId),
-    /// The replica is a member already.
-    IsMember(ReplicaId),
-    /// The change was not proposed, because the one before it is not done, or too many replicas are behind or not
-    /// connected, as far as this replica knows. A later attempt may succeed.
-    NotYet(String),
-    /// The change was not proposed, or did nothing where it was decided: why, and what to do.
-    Refused(String),
-}
-
-impl From<Failure> for ChangeError {
-    fn from(failure: Failure) -> Self {
-        ChangeError::Failed(failure)
-    }
-}
-
-impl ChangeError {
-    /// What a change came to, by the encoded result of its order.
-    pub(crate) fn of(effect: Bytes) -> Result<(), ChangeError> {
-        match Effect::from_bytes(effect) {
-            Ok(Effect::Refused(why)) => Err(ChangeError::Refused(why.to_string())),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ChangeError::Failed(failure) => failure.fmt(f),
-            ChangeError::Unknown(id) => write!(f, "there is no replica {id} in this cluster"),
-            ChangeError::IsMember(id) => write!(f, "replica {id} is a member already"),
-            ChangeError::NotYet(why) | ChangeError::Refused(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for ChangeError {}
 
 /// What this replica was told when it started, and what it made of the group last.
 #[derive(Debug)]
@@ -116,6 +36,8 @@ pub(crate) struct Group {
     lost: BTreeSet<ReplicaId>,
     /// When to look whether the group's feature level, or what it knows of this replica, is out of date.
     pub(crate) report_at: Option<u64>,
+    /// Since when the leader that is named cannot be reached, in ns.
+    pub(crate) leader_missed_since: Option<u64>,
     /// The newest epoch and the addresses that connections were last made for.
     met: Option<ConnectedTo>,
 }
@@ -136,6 +58,7 @@ impl Group {
             candidate: None,
             lost: BTreeSet::new(),
             report_at: None,
+            leader_missed_since: None,
             met: None,
         }
     }
@@ -150,9 +73,10 @@ impl Group {
         self.lost.contains(&id)
     }
 
-    /// Members and learners, ascending.
+    /// Members and learners, ascending, as replica `me` knows them.
     pub(crate) fn members(
         &self,
+        me: ReplicaId,
         state: &GroupState,
         said: &BTreeMap<ReplicaId, PeerInfo>,
     ) -> Vec<MemberInfo> {
@@ -164,13 +88,11 @@ impl Group {
         ids.into_iter()
             .map(|id| {
                 let told = self.told.iter().find(|info| info.id == id).cloned();
-                let mut info = told.unwrap_or_else(|| MemberInfo {
-                    id,
-                    name: format!("replica-{id}"),
-                    peer_url: String::new(),
-                    client_url: String::new(),
-                    is_learner: false,
+                let mut info = told.unwrap_or_else(|| {
+                    MemberInfo::told(id, format!("replica-{id}"), String::new())
                 });
+                info.has_started = id == me;
+                info.stays_learner = state.learners.contains(&id);
                 if let Some(url) = state.addresses.get(&id) {
                     info.peer_url.clone_from(url);
                 }
@@ -180,11 +102,13 @@ impl Group {
                     info.peer_url = format!("http://{at}");
                 }
                 if let Some(face) = state.faces.get(&id) {
+                    info.has_started = true;
                     info.name.clone_from(&face.name);
                     info.client_url.clone_from(&face.client_url);
                 }
                 // Who speaks for itself knows best.
                 if let Some(about) = said.get(&id) {
+                    info.has_started = true;
                     info.name.clone_from(&about.name);
                     info.client_url.clone_from(&about.client_url);
                 }
@@ -209,17 +133,6 @@ impl Group {
             Some((*id, decided.or_else(|| Some(other?.1.clone()))?))
         };
         ids.iter().filter_map(address).collect()
-    }
-}
-
-/// Whether a change may make sense in a moment.
-fn may_succeed_later(why: &Refused) -> bool {
-    let passes = |why: &NotReady| matches!(why, NotReady::Behind(_) | NotReady::Unheard);
-    match why {
-        Refused::NotOpen { .. } | Refused::NoQuorumNow { .. } => true,
-        Refused::NoQuorumNext { others, .. } => others.iter().any(|(_, why)| passes(why)),
-        Refused::JoinerNotReady { why, .. } => passes(why),
-        _ => false,
     }
 }
 
@@ -324,7 +237,8 @@ impl<A: Application> Core<A> {
     fn try_to_admit(&mut self, now: Now, member: Member, until: u64) {
         let is_listed = self.host.look().epoch().index_of(member.id).is_some();
         let is_wanted = is_listed || self.host.look().epochs().addresses.contains_key(&member.id);
-        if !is_wanted || self.links.latest_member(member.id) != Some(member) {
+        let stays_learner = self.host.look().epochs().learners.contains(&member.id);
+        if !is_wanted || stays_learner || self.links.latest_member(member.id) != Some(member) {
             return;
         }
         if is_listed {
@@ -393,11 +307,7 @@ impl<A: Application> Core<A> {
                 params: params.clone(),
             }),
             GroupChange::Alarm { .. } if state.level < ALARM_LEVEL => {
-                Err(ChangeError::Refused(format!(
-                    "alarms take feature level {ALARM_LEVEL}, and this cluster is at {}: it is raised by itself once all \
-                     replicas run a program that knows it",
-                    state.level
-                )))
+                Err(ChangeError::unknown_at(state.level, "alarms", ALARM_LEVEL))
             }
             GroupChange::Alarm { alarm, is_raised } => Ok(Order::Alarm {
                 alarm: *alarm,
@@ -406,6 +316,12 @@ impl<A: Application> Core<A> {
                     false => AlarmChange::End(Scope::Group),
                 },
             }),
+            GroupChange::Learn(_) | GroupChange::Lead(_) if state.level < USERS_LEVEL => {
+                let what = "leaders by name and learners that wait to be promoted";
+                Err(ChangeError::unknown_at(state.level, what, USERS_LEVEL))
+            }
+            GroupChange::Learn(id) => Ok(Order::Learn { id: *id }),
+            GroupChange::Lead(id) => self.order_of_lead(*id),
             // Whether one that came back in a new incarnation is to be replaced by that, it says itself.
             GroupChange::Promote(id) if is_listed(*id) => Err(ChangeError::IsMember(*id)),
             GroupChange::Promote(id) if !state.addresses.contains_key(id) => {
@@ -415,7 +331,7 @@ impl<A: Application> Core<A> {
                 let heard = self.heard().find(|member| member.id == *id);
                 let Some(member) = heard else {
                     let why = format!("replica {id} is not connected: is it running?");
-                    return Err(ChangeError::Refused(why));
+                    return Err(ChangeError::NotReady(why));
                 };
                 self.reconfigure(&match change {
                     GroupChange::Replace(_) => Edit::Replace(member),
@@ -443,10 +359,7 @@ impl<A: Application> Core<A> {
         let heard = self.heard().map(|member| (member, level(member.id)));
         let heard: Vec<(Member, u32)> = heard.collect();
         let judged = self.host.look().may_change(&change, &heard);
-        judged.map_err(|why| match may_succeed_later(&why) {
-            true => ChangeError::NotYet(why.to_string()),
-            false => refused(why.to_string()),
-        })?;
+        judged.map_err(|why| ChangeError::not_proposed(&why))?;
         Ok(Order::Reconfigure(change))
     }
 

@@ -10,13 +10,16 @@ use quorate_core::{Application, Payload, PayloadId, Principal, ReplicaId, Slot};
 use quorate_host::PayloadGone;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The longest time, and the pause, in which a change that comes too early is asked for again.
 const CHANGE_WAITS_MAX: Duration = Duration::from_secs(3);
 const CHANGE_RETRY: Duration = Duration::from_millis(50);
+
+/// The term before a leader is named.
+pub(crate) const FIRST_TERM: u64 = 1;
 
 /// The budget for commands that wait between faces and the core, in bytes. A face holds its requests until they are
 /// answered, but a client that leaves takes that away while its command still waits here.
@@ -156,6 +159,26 @@ pub struct MemberInfo {
     pub client_url: String,
     /// Whether the member only follows, without a vote.
     pub is_learner: bool,
+    /// Whether the replica is to stay a learner until it is promoted.
+    pub stays_learner: bool,
+    /// Whether the member was ever started, as far as this replica was told.
+    pub has_started: bool,
+}
+
+impl MemberInfo {
+    /// What a replica is told of another one when it starts.
+    #[must_use]
+    pub fn told(id: ReplicaId, name: String, peer_url: String) -> MemberInfo {
+        MemberInfo {
+            id,
+            name,
+            peer_url,
+            client_url: String::new(),
+            is_learner: false,
+            stays_learner: false,
+            has_started: false,
+        }
+    }
 }
 
 /// The first URL of a member that may have several with commas between them.
@@ -197,6 +220,7 @@ pub struct Handle<A: Application> {
     waiting: Account,
     applied: Arc<watch::Sender<Slot>>,
     quorum: Arc<watch::Sender<Quorum>>,
+    term: Arc<AtomicU64>,
     /// Where the time of each answered request is recorded, in seconds.
     latency: Option<Histogram>,
     payload_threshold: PayloadThreshold,
@@ -215,6 +239,7 @@ impl<A: Application> Clone for Handle<A> {
             waiting: self.waiting.clone(),
             applied: Arc::clone(&self.applied),
             quorum: Arc::clone(&self.quorum),
+            term: Arc::clone(&self.term),
             latency: self.latency.clone(),
             payload_threshold: self.payload_threshold.clone(),
         }
@@ -231,6 +256,7 @@ impl<A: Application> Handle<A> {
             waiting: Budget::new(WAITING_BYTES_MAX).account(),
             applied: Arc::new(watch::Sender::new(Slot(0))),
             quorum: Arc::new(watch::Sender::new(Quorum::Reached)),
+            term: Arc::new(AtomicU64::new(FIRST_TERM)),
             latency: None,
             payload_threshold: PayloadThreshold::default(),
         };
@@ -274,6 +300,17 @@ impl<A: Application> Handle<A> {
             *applied = next;
             moved
         });
+    }
+
+    /// The term of the leader that the group names: it grows with each one. 1 before the first.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.term.load(Ordering::Relaxed)
+    }
+
+    /// The core's side of [`Handle::term`].
+    pub fn publish_term(&self, term: u64) {
+        self.term.store(term, Ordering::Relaxed);
     }
 
     /// Whether the replica reaches a quorum, as far as broken connections tell; and also as far as silence tells, while
@@ -404,6 +441,12 @@ impl<A: Application> Handle<A> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Request::Status { reply })?;
         self.wait(answer).await
+    }
+
+    /// Whether the replica has ended, and takes no requests any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.requests.is_closed()
     }
 
     fn enqueue(&self, request: Request<A>) -> Result<(), Failure> {

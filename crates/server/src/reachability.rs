@@ -30,7 +30,7 @@ impl<A: Application> Core<A> {
         members.filter(|id| counts(*id)).count()
     }
 
-    fn is_reachable(&self, id: ReplicaId) -> bool {
+    pub(crate) fn is_reachable(&self, id: ReplicaId) -> bool {
         self.is_connected(id) && !self.state.quorum.is_silent(id)
     }
 

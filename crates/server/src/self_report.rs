@@ -21,6 +21,9 @@ const TEXT_BYTES_MAX: usize = 512;
 impl<A: Application> Core<A> {
     /// Has the group note what is out of date, when it is time to look.
     pub(crate) fn report_self(&mut self, now: Now) {
+        if self.group.report_at.is_none() && self.leads_unnamed() {
+            self.group.report_at = Some(now.mono_ns);
+        }
         if self
             .group
             .report_at
@@ -42,6 +45,9 @@ impl<A: Application> Core<A> {
                 "all replicas know a higher feature level: the group's level is raised"
             );
             self.order(now, Order::Level { level: known });
+        }
+        if self.name_leader(now) {
+            self.group.report_at = Some(now.mono_ns + RECHECK_NS);
         }
         if let Some(face) = face.filter(|face| self.is_news(face)) {
             self.order(now, Order::Publish { id: me, face });

@@ -49,6 +49,10 @@ pub struct Status {
     pub is_member: bool,
     /// Whether it is the first member of those that reach each other: what one of them is to do for all, it does.
     pub is_first: bool,
+    /// The member that the group names as its leader; `None` while this replica reaches no quorum.
+    pub leader: Option<ReplicaId>,
+    /// The term of that leader.
+    pub term: u64,
     /// Whether it orders commands, or has to learn first what it had promised.
     pub serving: bool,
     /// Slots applied: every slot before this one.

@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::endpoints::{ANSWER_TIMEOUT, Asked};
 use quorate_etcd_api::etcdserverpb::{MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest};
 use quorate_face_common::Dialer;
-use quorate_face_etcd::client::ClusterClient;
+use quorate_face_etcd::client::{ClusterClient, in_words};
 use tokio::runtime::Runtime;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
@@ -49,7 +49,7 @@ impl Admin {
             is_learner: false,
         };
         let mut client = self.client.clone();
-        let answer = self.runtime.block_on(client.member_add(request));
+        let answer = self.runtime.block_on(client.member_add(in_words(request)));
         let member = answer.map_err(failed)?.into_inner().member;
         let id = member.and_then(|member| u16::try_from(member.id).ok());
         id.ok_or_else(|| Failure::Failed("the answer names no replica".to_owned()))
@@ -59,7 +59,9 @@ impl Admin {
     pub(super) fn promote(&self, id: u16) -> Result<(), Failure> {
         let request = MemberPromoteRequest { id: id.into() };
         let mut client = self.client.clone();
-        let answer = self.runtime.block_on(client.member_promote(request));
+        let answer = self
+            .runtime
+            .block_on(client.member_promote(in_words(request)));
         answer.map(drop).map_err(failed)
     }
 
@@ -67,7 +69,9 @@ impl Admin {
     pub(super) fn remove(&self, id: u16) -> Result<(), Failure> {
         let request = MemberRemoveRequest { id: id.into() };
         let mut client = self.client.clone();
-        let answer = self.runtime.block_on(client.member_remove(request));
+        let answer = self
+            .runtime
+            .block_on(client.member_remove(in_words(request)));
         answer.map(drop).map_err(failed)
     }
 }

@@ -70,16 +70,15 @@ pub(super) fn members(
     }
     let members = peer_urls
         .iter()
-        .map(|(id, peer_url)| MemberInfo {
-            id: *id,
-            name: if *id == me {
-                name.to_owned()
-            } else {
-                format!("replica-{id}")
-            },
-            peer_url: peer_url.clone(),
-            client_url: client_urls.remove(id).unwrap_or_default(),
-            is_learner: false,
+        .map(|(id, peer_url)| {
+            let own_or_numbered = match *id == me {
+                true => name.to_owned(),
+                false => format!("replica-{id}"),
+            };
+            MemberInfo {
+                client_url: client_urls.remove(id).unwrap_or_default(),
+                ..MemberInfo::told(*id, own_or_numbered, peer_url.clone())
+            }
         })
         .collect();
     match client_urls.first_key_value() {

@@ -93,7 +93,7 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
         }
     };
     let face = face_of(&folder, settings.face)?;
-    if face == FaceName::Plain && settings.retention.is_some() {
+    if face == FaceName::Plain && settings.etcd.retention.is_some() {
         let why = "--auto-compaction-retention: the plain face keeps no history to compact";
         return Err(Failure::Usage(why.to_owned()));
     }
@@ -334,9 +334,12 @@ impl Replica {
                     connections_max: self.client_connections,
                     request_bytes_max,
                     txn_ops_max,
-                    retention: settings.retention,
                     snapshot_dir: settings.data_dir,
                     users: settings.users.with_board(store.board()),
+                    retention: settings.etcd.retention,
+                    quota_bytes: settings.etcd.quota_bytes,
+                    watch_progress_interval: settings.etcd.progress_interval,
+                    strict_reconfig_check: settings.etcd.strict_reconfig_check,
                     ..settings
                         .connections
                         .limits(quorate_face_etcd::Limits::default())

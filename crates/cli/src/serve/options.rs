@@ -1,7 +1,7 @@
 //! The options of a replica, as flags, environment variables and keys of a file.
 
-use crate::compaction::CompactionOptions;
 use crate::connection_options::ConnectionOptions;
+use crate::etcd_options::EtcdOptions;
 use crate::face::FaceName;
 use crate::logging::LogOptions;
 use crate::modes::{DurabilityMode, LayoutMode, PeerTransport, ReactMode, RejoinMode};
@@ -207,7 +207,7 @@ pub(crate) struct ServeOptions {
 
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) compaction: CompactionOptions,
+    pub(super) etcd: EtcdOptions,
 
     #[command(flatten)]
     #[serde(flatten)]

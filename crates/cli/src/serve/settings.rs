@@ -10,6 +10,7 @@ use super::member_urls::{
 use super::options::ServeOptions;
 use crate::address::host_port;
 use crate::connection_options::ConnectionSettings;
+use crate::etcd_options::EtcdSettings;
 use crate::face::FaceName;
 use crate::logging::LogSettings;
 use crate::modes::{DurabilityMode, LayoutMode, PeerTransport, ReactMode, params};
@@ -18,7 +19,7 @@ use crate::polling;
 use crate::security::SecuritySettings;
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
-use quorate_face_etcd::{Retention, UserOptions};
+use quorate_face_etcd::UserOptions;
 use quorate_host::Limits;
 use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
@@ -94,7 +95,7 @@ pub(crate) struct Settings {
     pub(super) polling: Polling,
     pub(super) snapshots: SnapshotSettings,
     pub(super) recode_rate: u64,
-    pub(super) retention: Option<Retention>,
+    pub(super) etcd: EtcdSettings,
     pub(super) connections: ConnectionSettings,
     pub(super) users: UserOptions,
     pub(super) log: LogSettings,
@@ -185,7 +186,7 @@ impl Settings {
             security,
             snapshots: options.snapshots.resolve()?,
             recode_rate: options.recode.resolve()?,
-            retention: options.compaction.resolve()?,
+            etcd: options.etcd.resolve()?,
             connections: options.connections.resolve()?,
             users: options.users.resolve()?,
             log: options.log.resolve(),

@@ -96,6 +96,16 @@ pub struct RangeResponse {
     pub count: i64,
 }
 
+/// A part of a range that is answered in several messages.
+///
+/// Merged in order, as protobuf merges messages, the parts are the [`RangeResponse`] of the whole.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RangeStreamResponse {
+    /// Some of the keys; the last part also has the header, the count, and whether the limit cut some off.
+    #[prost(message, optional, tag = "1")]
+    pub range_response: Option<RangeResponse>,
+}
+
 /// Writes a key.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct PutRequest {

@@ -182,7 +182,7 @@ impl Face {
         let auth = &head.auth;
         Ok(StateRest {
             consistent_index: replica.applied.0,
-            term: crate::face::TERM,
+            term: replica.term,
             compacted: head.compacted,
             leases: leases.collect(),
             members: members

@@ -166,6 +166,11 @@ impl Hub {
         self.lock().remove(id);
     }
 
+    /// How many watches are up to date.
+    pub(crate) fn members(&self) -> usize {
+        self.lock().members.len()
+    }
+
     /// How far changes are distributed.
     pub(crate) fn told(&self) -> watch::Receiver<i64> {
         self.told.subscribe()

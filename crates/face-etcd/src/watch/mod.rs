@@ -2,8 +2,10 @@
 //!
 //! Each stream is a task of its own ([`stream`]). Watches that are up to date get their events from
 //! the [`Hub`]; those that are behind read history from the store in bounded pieces. Events whose
-//! values are kept as payloads wait for these in [`waiting`], and hold up no other watch.
+//! values are kept as payloads wait for these in [`waiting`], and hold up no other watch. What the face itself waits
+//! for is a [`Follower`].
 
+mod follow;
 mod hub;
 mod index;
 mod outgoing;
@@ -11,6 +13,7 @@ mod respond;
 mod stream;
 mod waiting;
 
+pub(crate) use follow::Follower;
 pub(crate) use hub::Hub;
 
 use crate::auth::Credentials;

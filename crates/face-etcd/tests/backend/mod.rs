@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::Instant;
 use tonic::transport::Channel;
@@ -58,6 +60,18 @@ pub(crate) fn listen() -> Listener {
 pub(crate) async fn connect(address: SocketAddr) -> Channel {
     let endpoint = Channel::from_shared(format!("http://{address}")).expect("a good URL");
     endpoint.connect().await.expect("the face listens")
+}
+
+/// Sends a plain HTTP/1 request and returns status and body.
+pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("answered");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
+    let code = head[9..12].parse().expect("a status code");
+    (code, body.to_owned())
 }
 
 /// Starts one, and returns the way to it.
@@ -219,7 +233,8 @@ fn now_ns() -> u64 {
     u64::try_from(since.expect("a clock that is set").as_nanos()).expect("this century")
 }
 
-fn status(applied: u64) -> Status {
+/// What the replica says of itself.
+pub(crate) fn status(applied: u64) -> Status {
     Status {
         cluster: ClusterId((9 << 64) | 7),
         me: ReplicaId(2),
@@ -229,6 +244,8 @@ fn status(applied: u64) -> Status {
             peer_url: "http://127.0.0.1:2380".to_owned(),
             client_url: String::new(),
             is_learner: false,
+            stays_learner: false,
+            has_started: true,
         }],
         epochs: Vec::new(),
         level: USERS_LEVEL,
@@ -241,6 +258,8 @@ fn status(applied: u64) -> Status {
         recode_rate: u64::MAX,
         is_member: true,
         is_first: true,
+        leader: Some(ReplicaId(2)),
+        term: 1,
         protocol: "none".to_owned(),
         incarnation: Incarnation(3),
         params: BTreeMap::new(),

@@ -214,6 +214,18 @@ pub enum Order {
         /// How it changes.
         change: AlarmChange,
     },
+    /// A member is named as the leader, for clients; nothing before feature level 4.
+    Lead {
+        /// The member that is named.
+        id: ReplicaId,
+        /// The term that it follows: nothing if another one was named since.
+        after: u64,
+    },
+    /// A replica that is no member is to stay a learner until it is promoted; nothing before feature level 4.
+    Learn {
+        /// The replica that is to stay one.
+        id: ReplicaId,
+    },
 }
 
 const RECONFIGURE: u8 = 0;
@@ -223,6 +235,8 @@ const ADDRESS: u8 = 3;
 const LEVEL: u8 = 4;
 const PUBLISH: u8 = 5;
 const ALARM: u8 = 6;
+const LEAD: u8 = 7;
+const LEARN: u8 = 8;
 
 impl Order {
     /// Whether it may end its epoch: machines answer nothing early behind such a command, and quorum
@@ -275,6 +289,15 @@ impl Wire for Order {
                 alarm.encode(out);
                 change.encode(out);
             }
+            Order::Lead { id, after } => {
+                out.u8(LEAD);
+                id.encode(out);
+                out.varint(*after);
+            }
+            Order::Learn { id } => {
+                out.u8(LEARN);
+                id.encode(out);
+            }
         }
     }
 
@@ -308,6 +331,13 @@ impl Wire for Order {
             ALARM => Order::Alarm {
                 alarm: Alarm::decode(input)?,
                 change: AlarmChange::decode(input)?,
+            },
+            LEAD => Order::Lead {
+                id: ReplicaId::decode(input)?,
+                after: input.varint()?,
+            },
+            LEARN => Order::Learn {
+                id: ReplicaId::decode(input)?,
             },
             tag => return Err(WireError::Tag("order", tag)),
         })

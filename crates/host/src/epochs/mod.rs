@@ -22,6 +22,7 @@
 mod alarms;
 mod change;
 mod edit;
+mod leader;
 mod note;
 pub mod payload_safety;
 pub mod precheck;
@@ -35,6 +36,7 @@ mod window;
 pub use alarms::{Alarm, AlarmChange, AlarmKind, Alarms, Scope};
 pub use change::{Configuration, Expect, Face, Order, Reconfigure};
 pub use edit::{Edit, EditError};
+pub use leader::NamedLeader;
 pub use note::{Known, Note, Record};
 pub use rule::{Invalid, judge};
 pub use state::{Effect, GroupState};

@@ -2,14 +2,15 @@
 
 use super::alarms::{Alarm, AlarmChange, Alarms};
 use super::change::{self, Expect, Face, Order};
+use super::leader::NamedLeader;
 use super::note::{self, ADDRESSES_MAX};
 use super::payload_safety;
 use super::rule::{Invalid, judge};
-use crate::version::{ALARM_LEVEL, PUBLISHING_LEVEL};
+use crate::version::{ALARM_LEVEL, PUBLISHING_LEVEL, USERS_LEVEL};
 use quorate_core::{
     Admission, Catalogue, Chain, Decoder, Encoder, Epoch, ReplicaId, Slot, Wire, WireError,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a group knows of itself. It is in every snapshot, and changes with applied orders alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +38,10 @@ pub struct GroupState {
     pub faces: BTreeMap<ReplicaId, Face>,
     /// The alarms that are raised; none before feature level 3.
     pub alarms: Alarms,
+    /// The leader by name; nobody before feature level 4.
+    pub leader: NamedLeader,
+    /// Replicas with an address that do not become members by themselves; none before feature level 4.
+    pub learners: BTreeSet<ReplicaId>,
 }
 
 /// In the place of the first unsettled epoch: no command has had payloads.
@@ -72,6 +77,8 @@ impl GroupState {
             has_payloads: false,
             faces: BTreeMap::new(),
             alarms: Alarms::default(),
+            leader: NamedLeader::default(),
+            learners: BTreeSet::new(),
         }
     }
 
@@ -133,7 +140,32 @@ impl GroupState {
             Order::Level { .. } => Effect::Nothing,
             Order::Publish { id, face } => self.publish(*id, face),
             Order::Alarm { alarm, change } => self.change_alarm(*alarm, *change),
+            Order::Lead { id, after } => self.name_leader(*id, *after),
+            Order::Learn { id } => self.keep_learner(*id),
         }
+    }
+
+    /// A member is named as the leader.
+    fn name_leader(&mut self, id: ReplicaId, after: u64) -> Effect {
+        let may_lead = self.level >= USERS_LEVEL && self.chain.newest().index_of(id).is_some();
+        match may_lead && self.leader.name(id, after) {
+            true => Effect::Noted,
+            false => Effect::Nothing,
+        }
+    }
+
+    /// A replica is to stay a learner until it is promoted.
+    fn keep_learner(&mut self, id: ReplicaId) -> Effect {
+        let may_stay = self.level >= USERS_LEVEL && self.is_learner(id);
+        match may_stay && self.learners.insert(id) {
+            true => Effect::Noted,
+            false => Effect::Nothing,
+        }
+    }
+
+    /// Whether a replica follows the group and is no member.
+    fn is_learner(&self, id: ReplicaId) -> bool {
+        self.addresses.contains_key(&id) && self.chain.newest().index_of(id).is_none()
     }
 
     /// An alarm is raised or ends.
@@ -166,6 +198,11 @@ impl GroupState {
         let mut alarms = std::mem::take(&mut self.alarms);
         alarms.forget(|id| candidates.contains(&id) && !self.is_of_group(id));
         self.alarms = alarms;
+        let newest = self.chain.newest();
+        self.leader.forget(|id| newest.index_of(id).is_none());
+        let mut learners = std::mem::take(&mut self.learners);
+        learners.retain(|id| self.is_learner(*id));
+        self.learners = learners;
     }
 
     /// A new cluster begins with this epoch, which was made by hand, and has all payloads there are, whole.
@@ -238,6 +275,11 @@ impl Wire for GroupState {
         if self.level >= ALARM_LEVEL {
             self.alarms.encode(out);
         }
+        if self.level >= USERS_LEVEL {
+            self.leader.encode(out);
+            out.varint(self.learners.len() as u64);
+            self.learners.iter().for_each(|id| id.encode(out));
+        }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
@@ -271,7 +313,13 @@ impl Wire for GroupState {
             true => Alarms::decode(input)?,
             false => Alarms::default(),
         };
+        let (leader, learners) = match level >= USERS_LEVEL {
+            true => (NamedLeader::decode(input)?, decode_learners(input)?),
+            false => (NamedLeader::default(), BTreeSet::new()),
+        };
         Ok(GroupState {
+            leader,
+            learners,
             alarms,
             faces,
             places,
@@ -299,6 +347,22 @@ fn decode_faces(input: &mut Decoder) -> Result<BTreeMap<ReplicaId, Face>, WireEr
         faces.insert(id, Face::decode(input)?);
     }
     Ok(faces)
+}
+
+fn decode_learners(input: &mut Decoder) -> Result<BTreeSet<ReplicaId>, WireError> {
+    let count = input.count(1)?;
+    if count > ADDRESSES_MAX {
+        return Err(WireError::Range("number of learners"));
+    }
+    let mut learners = BTreeSet::new();
+    for _ in 0..count {
+        let id = ReplicaId::decode(input)?;
+        if learners.last().is_some_and(|last| *last >= id) {
+            return Err(WireError::Range("order of learners"));
+        }
+        learners.insert(id);
+    }
+    Ok(learners)
 }
 
 const SEALED: u8 = 0;

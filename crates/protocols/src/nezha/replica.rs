@@ -216,6 +216,10 @@ impl Introspect for Replica {
         self.all_peer_figures()
     }
 
+    fn leads(&self) -> Option<bool> {
+        Some(Replica::leads(self))
+    }
+
     fn check(&self) {
         self.check_all();
     }

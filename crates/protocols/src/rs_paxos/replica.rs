@@ -168,6 +168,10 @@ impl Introspect for Replica {
         self.check_all();
     }
 
+    fn leads(&self) -> Option<bool> {
+        Some(self.is_leader())
+    }
+
     /// The depth of a run is counted in ballots.
     fn depth(&self) -> usize {
         self.promised.round as usize

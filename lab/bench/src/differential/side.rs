@@ -333,7 +333,8 @@ impl Side {
                 let request = MoveLeaderRequest {
                     target_id: *target_id,
                 };
-                outcome(maintenance.move_leader(request).await, |_| ())
+                let mut leader = MaintenanceClient::new(self.leader().await?);
+                outcome(leader.move_leader(request).await, |_| ())
             }
             Action::Members { linearizable } => {
                 let request = MemberListRequest {
@@ -352,6 +353,19 @@ impl Side {
             }
             other => return Err(format!("{} is not maintenance", plain(other))),
         })
+    }
+
+    /// The member that names itself leader: the only one that moves it.
+    async fn leader(&self) -> Result<Channel, String> {
+        for channel in &self.channels {
+            let mut maintenance = MaintenanceClient::new(channel.clone());
+            let status = maintenance.status(StatusRequest {}).await;
+            let status = status.map_err(|status| status.to_string())?.into_inner();
+            if status.header.map(|header| header.member_id) == Some(status.leader) {
+                return Ok(channel.clone());
+            }
+        }
+        Err("no member names itself leader".to_owned())
     }
 
     fn kv(&self, at: usize) -> KvClient<Channel> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use quorate_etcd_api::etcdserverpb::{MemberAddRequest, MemberListRequest, MemberRemoveRequest};
-use quorate_face_etcd::client::ClusterClient;
+use quorate_face_etcd::client::{ClusterClient, in_words};
 use quorate_protocols::Code;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -205,7 +205,7 @@ impl Fleet {
             is_learner: false,
         };
         let via = self.ask(runtime)?;
-        let added = runtime.block_on(via.clone().member_add(request));
+        let added = runtime.block_on(via.clone().member_add(in_words(request)));
         let added = added.map_err(|status| format!("replica {id} was not added: {status}"))?;
         let given = added.into_inner().member.map_or(0, |member| member.id);
         if given != u64::from(id) {
@@ -219,7 +219,7 @@ impl Fleet {
             let members = list.map(|list| list.into_inner().members);
             let members = members.map_err(|status| format!("the members: {status}"))?;
             let is_in = |member: &quorate_etcd_api::etcdserverpb::Member| {
-                member.id == given && !member.is_learner
+                member.id == given && !member.is_learner && !member.name.is_empty()
             };
             if members.iter().any(is_in) {
                 return Ok(id);
@@ -239,7 +239,7 @@ impl Fleet {
         self.listed.retain(|one| *one != id);
         let request = MemberRemoveRequest { id: id.into() };
         let mut via = self.ask(runtime)?;
-        let removed = runtime.block_on(via.member_remove(request));
+        let removed = runtime.block_on(via.member_remove(in_words(request)));
         removed
             .map(drop)
             .map_err(|status| format!("replica {id} was not removed: {status}"))

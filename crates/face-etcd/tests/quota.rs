@@ -1,0 +1,121 @@
+//! A quota for the store, as clients meet it.
+
+mod backend;
+
+use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::{
+    AlarmAction, AlarmMember, AlarmRequest, AlarmType, CompactionRequest, DefragmentRequest,
+    DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest, StatusRequest,
+};
+use quorate_face_etcd::Limits;
+use quorate_face_etcd::client::{KvClient, LeaseClient, MaintenanceClient};
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+const QUOTA: u64 = 1 << 20;
+
+async fn start(quota_bytes: Option<u64>) -> Channel {
+    let limits = Limits {
+        quota_bytes,
+        ..Limits::default()
+    };
+    backend::serve_face(backend::start(), limits).await
+}
+
+async fn put(channel: &Channel, key: &'static str, bytes: usize) -> Result<(), Status> {
+    let request = PutRequest {
+        key: key.into(),
+        value: vec![7; bytes].into(),
+        ..PutRequest::default()
+    };
+    KvClient::new(channel.clone()).put(request).await.map(drop)
+}
+
+async fn alarm(channel: &Channel, action: AlarmAction) -> Vec<AlarmMember> {
+    let request = AlarmRequest {
+        action: action as i32,
+        member_id: 2,
+        alarm: AlarmType::Nospace as i32,
+    };
+    let answer = MaintenanceClient::new(channel.clone()).alarm(request).await;
+    answer.expect("answered").into_inner().alarms
+}
+
+fn no_space(refused: &Status) {
+    let text = "etcdserver: mvcc: database space exceeded";
+    assert_eq!(
+        (refused.code(), refused.message()),
+        (Code::ResourceExhausted, text)
+    );
+}
+
+/// Scenario: a put that would not fit, then all that etcd lets through, until there is space again.
+#[tokio::test]
+async fn what_does_not_fit_raises_no_space_until_it_is_disarmed() {
+    let channel = start(Some(QUOTA)).await;
+    put(&channel, "small", 1000).await.expect("it fits");
+    // The first look at the store is over once the status tells of the quota and of what was put.
+    let half = QUOTA as usize / 2;
+    put(&channel, "half", half).await.expect("it fits");
+    let refused = loop {
+        match put(&channel, "large", half).await {
+            Ok(()) => {}
+            Err(refused) => break refused,
+        }
+    };
+    no_space(&refused);
+    let raised = AlarmMember {
+        member_id: 2,
+        alarm: AlarmType::Nospace as i32,
+    };
+    assert_eq!(alarm(&channel, AlarmAction::Get).await, [raised]);
+    no_space(&put(&channel, "small", 1).await.expect_err("no space"));
+    let mut leases = LeaseClient::new(channel.clone());
+    let grant = leases.lease_grant(LeaseGrantRequest { ttl: 9, id: 9 });
+    no_space(&grant.await.expect_err("no space"));
+
+    let mut kv = KvClient::new(channel.clone());
+    let all = Bytes::from_static(b"\0");
+    let read = RangeRequest {
+        key: "small".into(),
+        ..RangeRequest::default()
+    };
+    kv.range(read).await.expect("reads go on");
+    let deletion = DeleteRangeRequest {
+        key: all.clone(),
+        range_end: all,
+        ..DeleteRangeRequest::default()
+    };
+    let deleted = kv.delete_range(deletion).await.expect("it makes space");
+    let revision = deleted.into_inner().header.expect("a header").revision;
+    let compaction = CompactionRequest {
+        revision,
+        physical: false,
+    };
+    kv.compact(compaction).await.expect("it makes space");
+    let mut maintenance = MaintenanceClient::new(channel.clone());
+    let freed = maintenance.defragment(DefragmentRequest {}).await;
+    freed.expect("it waits for the space");
+
+    assert_eq!(alarm(&channel, AlarmAction::Deactivate).await, [raised]);
+    put(&channel, "small", 1000).await.expect("it fits");
+    assert_eq!(alarm(&channel, AlarmAction::Get).await, []);
+}
+
+#[tokio::test]
+async fn the_status_tells_of_sizes_and_of_the_quota() {
+    for quota in [None, Some(QUOTA)] {
+        let channel = start(quota).await;
+        let mut maintenance = MaintenanceClient::new(channel);
+        let status = maintenance.status(StatusRequest {}).await;
+        let status = status.expect("answered").into_inner();
+        assert!(
+            status.db_size > 0 && status.db_size_in_use > 0,
+            "{status:?}"
+        );
+        match quota {
+            Some(quota) => assert_eq!(status.db_size_quota, quota as i64),
+            None => assert!(status.db_size_quota > status.db_size, "{status:?}"),
+        }
+    }
+}
