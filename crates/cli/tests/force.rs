@@ -151,8 +151,6 @@ async fn three_of_five_folders_make_a_cluster_with_everything() {
     );
 
     let new = id + 1;
-    // One that never started is listed as what it is to become, without a name.
-    let votes = |one: &Member| !one.is_learner && !one.name.is_empty();
     let mut cluster = ClusterClient::new(support::channel(&first.url).await);
     let request = MemberAddRequest {
         peer_urls: vec![peer_url(new, ports)],
@@ -253,4 +251,9 @@ async fn values_of_which_too_little_is_left_are_given_up_on_demand() {
     assert_eq!(client.get("1").await.unwrap(), None);
     write(&alone.url, 6).await;
     expect_all(&alone.url, 0..6).await;
+}
+
+/// One that never started is listed as what it is to become, without a name.
+fn votes(one: &Member) -> bool {
+    !one.is_learner && !one.name.is_empty()
 }

@@ -185,13 +185,8 @@ impl Cluster {
     }
 
     async fn remove(&mut self, id: u16) -> Result<Vec<Member>, tonic::Status> {
-        let request = MemberRemoveRequest { id: id.into() };
-        Ok(self
-            .0
-            .member_remove(in_words(request))
-            .await?
-            .into_inner()
-            .members)
+        let request = in_words(MemberRemoveRequest { id: id.into() });
+        Ok(self.0.member_remove(request).await?.into_inner().members)
     }
 
     async fn promote(&mut self, id: u16) -> Result<(), tonic::Status> {

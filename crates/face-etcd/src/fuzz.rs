@@ -135,6 +135,19 @@ fn call(input: Bytes) -> Result<Call, String> {
     call.map_err(|error| error.to_string())
 }
 
+fn seeds_of_queues() -> [(u8, Vec<u8>); 2] {
+    let lock = LockRequest {
+        name: Bytes::from_static(b"lock"),
+        lease: 7,
+    };
+    let campaign = CampaignRequest {
+        name: Bytes::from_static(b"election"),
+        value: Bytes::from_static(b"value"),
+        lease: 7,
+    };
+    [(14, lock.encode_to_vec()), (15, campaign.encode_to_vec())]
+}
+
 fn seeds() -> Vec<Vec<u8>> {
     let key = Bytes::from_static(b"key");
     let range = api::RangeRequest {
@@ -188,26 +201,16 @@ fn seeds() -> Vec<Vec<u8>> {
         request_union: Some(api::watch_request::RequestUnion::CreateRequest(create)),
     };
     let grant = api::LeaseGrantRequest { id: 7, ttl: 60 };
-    let lock = LockRequest {
-        name: Bytes::from_static(b"lock"),
-        lease: 7,
-    };
-    let campaign = CampaignRequest {
-        name: Bytes::from_static(b"election"),
-        value: Bytes::from_static(b"value"),
-        lease: 7,
-    };
-    let kinds: [(u8, Vec<u8>); 8] = [
+    let kinds: [(u8, Vec<u8>); 6] = [
         (0, range.encode_to_vec()),
         (1, put.encode_to_vec()),
         (2, delete.encode_to_vec()),
         (3, txn.encode_to_vec()),
         (5, watch.encode_to_vec()),
         (6, grant.encode_to_vec()),
-        (14, lock.encode_to_vec()),
-        (15, campaign.encode_to_vec()),
     ];
     let mut seeds: Vec<Vec<u8>> = (4..14).map(|kind| vec![kind, 8, 1, 16, 2]).collect();
+    let kinds = kinds.into_iter().chain(seeds_of_queues());
     seeds.extend(kinds.map(|(kind, bytes)| [&[kind][..], &bytes].concat()));
     seeds
 }

@@ -40,9 +40,6 @@ pub(crate) async fn run(face: Arc<Face>) {
         if left > 0 && applied.changed().await.is_err() {
             return;
         }
-        if face.handle.is_closed() {
-            return;
-        }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

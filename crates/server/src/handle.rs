@@ -443,12 +443,6 @@ impl<A: Application> Handle<A> {
         self.wait(answer).await
     }
 
-    /// Whether the replica has ended, and takes no requests any more.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.requests.is_closed()
-    }
-
     fn enqueue(&self, request: Request<A>) -> Result<(), Failure> {
         self.requests
             .try_send(request)
