@@ -2,7 +2,7 @@
 
 use crate::compaction::{CompactionOptions, duration};
 use clap::Args;
-use quorate_face_etcd::Retention;
+use quorate_face_etcd::{Limits, Retention};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -56,10 +56,23 @@ pub(crate) struct EtcdSettings {
     pub(crate) retention: Option<Retention>,
 }
 
+impl EtcdSettings {
+    /// The usual limits with these settings in them.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            retention: self.retention,
+            quota_bytes: self.quota_bytes,
+            watch_progress_interval: self.progress_interval,
+            strict_reconfig_check: self.strict_reconfig_check,
+            ..Limits::default()
+        }
+    }
+}
+
 impl EtcdOptions {
     /// The settings that these options mean.
     pub(crate) fn resolve(&self) -> Result<EtcdSettings, String> {
-        let defaults = quorate_face_etcd::Limits::default();
+        let defaults = Limits::default();
         // etcd takes a negative number for no quota.
         let quota_bytes = u64::try_from(self.quota_backend_bytes.unwrap_or(0));
         let interval = match self.watch_progress_notify_interval.as_deref() {

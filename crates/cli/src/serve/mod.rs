@@ -336,13 +336,7 @@ impl Replica {
                     txn_ops_max,
                     snapshot_dir: settings.data_dir,
                     users: settings.users.with_board(store.board()),
-                    retention: settings.etcd.retention,
-                    quota_bytes: settings.etcd.quota_bytes,
-                    watch_progress_interval: settings.etcd.progress_interval,
-                    strict_reconfig_check: settings.etcd.strict_reconfig_check,
-                    ..settings
-                        .connections
-                        .limits(quorate_face_etcd::Limits::default())
+                    ..settings.connections.limits(settings.etcd.limits())
                 };
                 let face = |context| etcd(context, limits);
                 quorate_server::run(config, ports, store, face, ready)
