@@ -45,14 +45,15 @@ pub(crate) fn to_lab(command: &str, words: &[OsString]) -> Failure {
     ))
 }
 
-/// Benches that `quorate bench` had once.
-const IN_LAB: [&str; 20] = [
+/// Benches of the laboratory, most of which `quorate bench` had once.
+const IN_LAB: [&str; 21] = [
     "attack",
     "chaos",
     "clocks",
     "colocated",
     "commute",
     "compare",
+    "cost",
     "differential",
     "failover",
     "floor",

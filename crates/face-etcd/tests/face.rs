@@ -469,14 +469,14 @@ async fn what_nobody_serves() {
 
     let mut client = tonic::client::Grpc::new(backend::connect(address).await);
     client.ready().await.expect("it is connected");
-    let path = "/etcdserverpb.Auth/Enable";
+    let path = "/etcdserverpb.Numbers/Multiply";
     let codec = tonic_prost::ProstCodec::<LeaseGrantRequest, LeaseGrantResponse>::default();
     let request = tonic::Request::new(LeaseGrantRequest::default());
     let status = client
         .unary(request, PathAndQuery::from_static(path), codec)
         .await
-        .expect_err("there is no authentication yet");
-    let text = "unknown method /etcdserverpb.Auth/Enable";
+        .expect_err("no etcd has it");
+    let text = "unknown method /etcdserverpb.Numbers/Multiply";
     assert_eq!(
         (status.code(), status.message()),
         (Code::Unimplemented, text)

@@ -229,10 +229,10 @@ impl<'a> Differential<'a> {
             .map_err(|error| format!("cannot start the runtime: {error}"))?;
         runtime.block_on(async {
             let mut reference = match &etcd {
-                Some(etcd) => ValueRef::Live(Side::connect(&etcd.endpoints, true).await?),
+                Some(etcd) => ValueRef::Live(Side::connect(etcd, true).await?),
                 None => ValueRef::Recorded(recorded.unwrap_or_default().into_iter()),
             };
-            let mut tested = Side::connect(&quorate.endpoints, false).await?;
+            let mut tested = Side::connect(&quorate, false).await?;
             let passed = || self.bar.inc(1);
             play(seed, numbers, &mut reference, &mut tested, passed).await
         })

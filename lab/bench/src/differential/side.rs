@@ -18,6 +18,7 @@ use super::leases::Leases;
 use super::step::{Action, Outcome, STREAMS, Step};
 use super::stream::Stream;
 use super::world::World;
+use crate::cluster::Cluster;
 
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,11 +27,24 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Side {
     channels: Vec<Channel>,
+    /// The members, also where the channels above are of gateways to them.
+    members: Vec<Channel>,
     streams: Vec<Stream>,
     leases: Leases,
     /// A watch that ended because of a compaction stays known until it is cancelled once more, and
     /// until then its stream tells no progress: that is etcd's way.
     keeps_compacted_watches: bool,
+}
+
+/// A channel to each of these URLs.
+async fn connect(urls: &[String]) -> Result<Vec<Channel>, String> {
+    let mut channels = Vec::new();
+    for url in urls {
+        let endpoint = Endpoint::from_shared(url.clone()).map_err(|error| error.to_string())?;
+        let channel = endpoint.connect_timeout(PATIENCE).connect().await;
+        channels.push(channel.map_err(|error| format!("{url}: {error}"))?);
+    }
+    Ok(channels)
 }
 
 /// What came of a request for a lease.
@@ -41,18 +55,15 @@ struct Granted {
 }
 
 impl Side {
-    /// Connects to a system's endpoints.
-    pub(crate) async fn connect(urls: &[String], is_etcd: bool) -> Result<Side, String> {
-        let mut channels = Vec::new();
-        for url in urls {
-            let endpoint = Endpoint::from_shared(url.clone()).map_err(|e| e.to_string())?;
-            let channel = endpoint.connect_timeout(PATIENCE).connect().await;
-            channels.push(channel.map_err(|error| format!("{url}: {error}"))?);
-        }
+    /// Connects to a system's endpoints, and to its members, which may be behind them.
+    pub(crate) async fn connect(system: &Cluster, is_etcd: bool) -> Result<Side, String> {
+        let channels = connect(&system.endpoints).await?;
+        let members = connect(&system.pages()).await?;
         let open = |index| Stream::open(&channels[index % channels.len()]);
         Ok(Side {
             streams: (0..STREAMS).map(open).collect(),
             channels,
+            members,
             leases: Leases::default(),
             keeps_compacted_watches: is_etcd,
         })
@@ -357,7 +368,7 @@ impl Side {
 
     /// The member that names itself leader: the only one that moves it.
     async fn leader(&self) -> Result<Channel, String> {
-        for channel in &self.channels {
+        for channel in &self.members {
             let mut maintenance = MaintenanceClient::new(channel.clone());
             let status = maintenance.status(StatusRequest {}).await;
             let status = status.map_err(|status| status.to_string())?.into_inner();
