@@ -21,6 +21,7 @@
 //! - [`colocated`]: replicas of one process, joined by TCP, by UDP and by rings in memory;
 //! - [`vary`]: clusters that differ in one option, in turns;
 //! - [`cost`]: CPU time per put of builds or options, in turns, beside a control;
+//! - [`ranges`]: many keys read page by page, and as a stream;
 //! - [`attack`]: clients that mean harm, and what honest ones feel of them;
 //! - [`repeats`]: writes that are executed twice because client libraries repeat them by themselves;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
@@ -51,6 +52,7 @@ pub mod members;
 mod namespaces;
 mod observe;
 mod plain;
+pub mod ranges;
 pub mod repeats;
 pub mod rings;
 mod serving;
@@ -127,6 +129,9 @@ pub enum BenchCommand {
     /// Compare the CPU time of a put under builds or options, in turns, beside one of them run twice
     #[command(after_help = COST_EXAMPLES)]
     Cost(cost::CostArgs),
+    /// Read many keys page by page and as a stream, in turns: time, and memory of the servers
+    #[command(after_help = RANGES_EXAMPLES)]
+    Ranges(ranges::RangesArgs),
     /// Send messages between threads over UDP and over rings in memory: round trips, and rounds
     #[command(after_help = RINGS_EXAMPLES)]
     Rings(rings::RingsArgs),
@@ -177,6 +182,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Commute(args) => ended(commute::run(&args)),
         BenchCommand::Wan(args) => wan::run(&args),
         BenchCommand::Clocks(args) => clocks::run(&args),
+        BenchCommand::Ranges(args) => ended(ranges::run(&args)),
         BenchCommand::Rings(args) => ended(rings::run(&args)),
         BenchCommand::Colocated(args) => ended(colocated::run(&args)),
         BenchCommand::Vary(args) => ended(vary::run(&args)),
@@ -322,6 +328,13 @@ Examples:
     quorate-lab bench watchers --connections 10000
   The same of etcd:
     quorate-lab bench watchers --etcd target/etcd/etcd";
+
+const RANGES_EXAMPLES: &str = "\
+Examples:
+  A million keys:
+    quorate-lab bench ranges
+  The same of etcd:
+    quorate-lab bench ranges --etcd target/etcd/etcd";
 
 const VARY_EXAMPLES: &str = "\
 Examples:

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::access::Login;
 use super::pace::Arrivals;
 use super::payload::IDENTITY_BYTES;
 use quorate_tooling::tls_args::ClientTlsArgs;
@@ -19,6 +20,9 @@ pub struct LoadArgs {
     /// What servers that speak TLS are shown, and held against.
     #[command(flatten)]
     pub tls: ClientTlsArgs,
+    /// The user who asks, and the password: every connection logs in
+    #[arg(long, value_name = "NAME:PASSWORD", value_parser = Login::parse)]
+    pub user: Option<Login>,
     /// Connections the clients share [default: one per client, at most 16]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub conns: Option<u32>,
@@ -95,6 +99,7 @@ impl LoadArgs {
         LoadArgs {
             endpoints,
             tls: ClientTlsArgs::default(),
+            user: None,
             conns: None,
             clients: 16,
             total: None,

@@ -1,12 +1,11 @@
 //! A connection its clients share, and how it comes back after a failure.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_tls::Connector;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::access::Access;
 use super::rpc::Channel;
 
 /// A connection to one endpoint, made again whenever it is lost.
@@ -15,7 +14,7 @@ pub struct Connection {
     /// The number of the endpoint.
     pub endpoint: usize,
     authority: String,
-    tls: Option<Arc<Connector>>,
+    access: Access,
     state: Mutex<ConnectionState>,
 }
 
@@ -47,15 +46,15 @@ impl Connection {
         Connection {
             endpoint,
             authority: authority.to_owned(),
-            tls: None,
+            access: Access::default(),
             state: Mutex::new(state),
         }
     }
 
-    /// Has it speak TLS by these certificates, if there are any.
+    /// Says how its endpoint is reached.
     #[must_use]
-    pub fn secured(self, tls: Option<Arc<Connector>>) -> Connection {
-        Connection { tls, ..self }
+    pub fn by(self, access: Access) -> Connection {
+        Connection { access, ..self }
     }
 
     /// The channel, connecting if there is none: one attempt, after the pause that earlier
@@ -73,9 +72,7 @@ impl Connection {
             return None;
         }
         Some(
-            match Channel::connect_secured(&self.authority, self.tls.as_deref(), CONNECT_PATIENCE)
-                .await
-            {
+            match Channel::connect_as(&self.authority, &self.access, CONNECT_PATIENCE).await {
                 Ok(channel) => Ok(state.connected(channel)),
                 Err(text) => {
                     state.back_off();

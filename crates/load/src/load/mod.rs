@@ -1,5 +1,6 @@
 //! `bench put`, `bench get` and `bench mixed`: load over the etcd v3 API.
 
+pub mod access;
 mod args;
 mod client;
 pub mod connection;
@@ -21,6 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::latency::Latency;
 use crate::report::{EndpointReport, Report, ServerCosts};
+use access::Access;
 pub use args::CONNECTIONS_DEFAULT_MAX;
 pub use args::{GetArgs, Job, LoadArgs, MixedArgs, PutArgs, ReadArgs, VerifyArgs};
 use client::Client;
@@ -31,7 +33,6 @@ use ledger::Ledger;
 pub use pace::Arrivals;
 use payload::Payload;
 use phase::Phase;
-use quorate_tls::Connector;
 use quorate_tooling::cleanup;
 pub use quorate_tooling::keys::Keys;
 use quorate_tooling::process::Usage;
@@ -59,8 +60,8 @@ pub fn run(job: &Job) -> Result<Report, String> {
 struct Run<'a> {
     job: &'a Job,
     seed: u64,
-    /// What connects to endpoints that speak TLS.
-    tls: Option<Arc<Connector>>,
+    /// How endpoints are reached that speak TLS.
+    access: Access,
     session: Arc<Session>,
     clients: Vec<Client>,
 }
@@ -76,14 +77,20 @@ impl<'a> Run<'a> {
     fn new(job: &'a Job) -> Result<Run<'a>, String> {
         let load = &job.load;
         let seed = load.seed.unwrap_or_else(|| fastrand::u64(..1 << 48));
-        let tls = load.tls.connector(&load.endpoints)?;
+        let access = Access {
+            tls: load.tls.connector(&load.endpoints)?,
+            login: load.user.clone(),
+        };
         let endpoints = endpoints(&load.endpoints)?;
         let connections = (0..job.connections() as usize)
             .map(|index| index % endpoints.len())
             .map(|endpoint| {
                 let Endpoint { url, authority, .. } = &endpoints[endpoint];
                 let is_secured = load.tls.complete(url).starts_with("https://");
-                Connection::new(endpoint, authority).secured(tls.clone().filter(|_| is_secured))
+                Connection::new(endpoint, authority).by(Access {
+                    tls: access.tls.clone().filter(|_| is_secured),
+                    ..access.clone()
+                })
             })
             .collect();
         let session = Session {
@@ -111,7 +118,7 @@ impl<'a> Run<'a> {
         Ok(Run {
             job,
             seed,
-            tls,
+            access,
             session: Arc::new(session),
             clients,
         })
@@ -161,7 +168,7 @@ impl<'a> Run<'a> {
     }
 
     fn fetcher(&self) -> Fetcher {
-        Fetcher::new(self.tls.clone())
+        Fetcher::new(self.access.tls.clone())
     }
 
     /// Connects before any clock runs, and refuses to measure endpoints that are not there.
@@ -313,7 +320,7 @@ impl<'a> Run<'a> {
             .collect();
         verdict
             .read_back_over(
-                self.tls.as_deref(),
+                &self.access,
                 &endpoints,
                 &self.session.payload,
                 expectations,

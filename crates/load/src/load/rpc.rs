@@ -11,8 +11,11 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use h2::client::SendRequest;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version, header};
 use prost::Message;
-use quorate_tls::{Connection, Connector};
+use quorate_etcd_api::etcdserverpb::{AuthenticateRequest, AuthenticateResponse};
+use quorate_tls::Connection;
 use tokio::net::TcpStream;
+
+use super::access::Access;
 
 /// Why a call gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,13 +30,10 @@ pub struct Failure {
 #[derive(Debug, Clone)]
 pub struct Channel {
     sender: SendRequest<Bytes>,
-    put: Uri,
-    range: Uri,
-    delete_range: Uri,
-    txn: Uri,
-    compact: Uri,
-    status: Uri,
-    hash_kv: Uri,
+    /// Where each call goes.
+    uris: [Uri; PATHS.len()],
+    /// What says who asks.
+    token: Option<HeaderValue>,
 }
 
 /// The calls made.
@@ -53,21 +53,50 @@ pub enum Call {
     Status,
     /// The call `Maintenance.HashKV`.
     HashKv,
+    /// The call `Auth.Authenticate`.
+    Authenticate,
+    /// The call `Auth.AuthEnable`.
+    AuthEnable,
+    /// The call `Auth.UserAdd`.
+    UserAdd,
+    /// The call `Auth.UserGrantRole`.
+    UserGrantRole,
+    /// The call `Auth.RoleAdd`.
+    RoleAdd,
+    /// The call `Auth.RoleGrantPermission`.
+    RoleGrantPermission,
 }
 
+/// The paths of calls, in their order.
+const PATHS: [&str; 13] = [
+    "KV/Put",
+    "KV/Range",
+    "KV/DeleteRange",
+    "KV/Txn",
+    "KV/Compact",
+    "Maintenance/Status",
+    "Maintenance/HashKV",
+    "Auth/Authenticate",
+    "Auth/AuthEnable",
+    "Auth/UserAdd",
+    "Auth/UserGrantRole",
+    "Auth/RoleAdd",
+    "Auth/RoleGrantPermission",
+];
+
 impl Channel {
-    /// Connects to `authority` (`host:port`) within `patience`.
+    /// Connects to `authority` (`host:port`) within `patience`, as anybody, in plain text.
     pub async fn connect(authority: &str, patience: Duration) -> Result<Channel, String> {
-        Channel::connect_secured(authority, None, patience).await
+        Channel::connect_as(authority, &Access::default(), patience).await
     }
 
-    /// Connects to `authority` (`host:port`) within `patience`, over TLS if there are certificates for that.
-    pub async fn connect_secured(
+    /// Connects to `authority` (`host:port`) within `patience`, and logs a user in, if there is one.
+    pub async fn connect_as(
         authority: &str,
-        tls: Option<&Connector>,
+        access: &Access,
         patience: Duration,
     ) -> Result<Channel, String> {
-        match tokio::time::timeout(patience, Channel::handshake(authority, tls)).await {
+        match tokio::time::timeout(patience, Channel::open(authority, access)).await {
             Ok(channel) => channel,
             Err(_) => Err(format!(
                 "connect: no answer within {} s",
@@ -76,13 +105,39 @@ impl Channel {
         }
     }
 
-    async fn handshake(authority: &str, tls: Option<&Connector>) -> Result<Channel, String> {
-        let scheme = if tls.is_some() { "https" } else { "http" };
+    async fn open(authority: &str, access: &Access) -> Result<Channel, String> {
+        let mut channel = Channel::handshake(authority, access).await?;
+        if let Some(login) = &access.login {
+            let request = AuthenticateRequest {
+                name: login.name.clone(),
+                password: login.password.clone(),
+            };
+            let answer = channel.call(Call::Authenticate, &request).await;
+            let answer: AuthenticateResponse =
+                answer.map_err(|failure| format!("log in: {}", failure.text))?;
+            let token = HeaderValue::from_str(&answer.token);
+            let mut token = token.map_err(|_| "log in: the token is no header".to_owned())?;
+            token.set_sensitive(true);
+            channel.token = Some(token);
+        }
+        Ok(channel)
+    }
+
+    async fn handshake(authority: &str, access: &Access) -> Result<Channel, String> {
+        let scheme = if access.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
         let uri = |path: &str| -> Result<Uri, String> {
             format!("{scheme}://{authority}/etcdserverpb.{path}")
                 .parse()
                 .map_err(|_| format!("'{authority}' is not a host and a port"))
         };
+        let mut uris: [Uri; PATHS.len()] = std::array::from_fn(|_| Uri::default());
+        for (known, path) in uris.iter_mut().zip(PATHS) {
+            *known = uri(path)?;
+        }
         let stream = TcpStream::connect(authority)
             .await
             .map_err(|error| format!("connect: {}", short(&error)))?;
@@ -92,7 +147,7 @@ impl Channel {
         let host = authority
             .rsplit_once(':')
             .map_or(authority, |(host, _)| host);
-        let stream = match tls {
+        let stream = match &access.tls {
             None => Connection::from(stream),
             Some(tls) => {
                 let connected = tls.connect(stream, host).await;
@@ -109,13 +164,8 @@ impl Channel {
         tokio::spawn(async move { connection.await.ok() });
         Ok(Channel {
             sender,
-            put: uri("KV/Put")?,
-            range: uri("KV/Range")?,
-            delete_range: uri("KV/DeleteRange")?,
-            txn: uri("KV/Txn")?,
-            compact: uri("KV/Compact")?,
-            status: uri("Maintenance/Status")?,
-            hash_kv: uri("Maintenance/HashKV")?,
+            uris,
+            token: None,
         })
     }
 
@@ -152,21 +202,16 @@ impl Channel {
         let mut request = Request::new(());
         *request.method_mut() = Method::POST;
         *request.version_mut() = Version::HTTP_2;
-        *request.uri_mut() = match call {
-            Call::Put => self.put.clone(),
-            Call::Range => self.range.clone(),
-            Call::DeleteRange => self.delete_range.clone(),
-            Call::Txn => self.txn.clone(),
-            Call::Compact => self.compact.clone(),
-            Call::Status => self.status.clone(),
-            Call::HashKv => self.hash_kv.clone(),
-        };
+        *request.uri_mut() = self.uris[call as usize].clone();
         let headers = request.headers_mut();
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
         headers.insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/grpc"),
         );
+        if let Some(token) = &self.token {
+            headers.insert(TOKEN, token.clone());
+        }
         request
     }
 }
@@ -289,6 +334,8 @@ fn short(error: &std::io::Error) -> String {
 }
 
 const PREFIX_BYTES: usize = 5;
+/// The header that carries a user's token, in lower case as HTTP/2 wants it.
+const TOKEN: &str = "token";
 const STATUS: &str = "grpc-status";
 const MESSAGE: &str = "grpc-message";
 const WINDOW_BYTES: u32 = 64 << 20;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use quorate_etcd_api::mvccpb::KeyValue;
-use quorate_tls::Connector;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::access::Access;
 use super::ledger::Expectation;
 use super::payload::{self, KeyRange, Payload};
 use super::rpc::{Call, Channel, Failure};
@@ -86,14 +86,14 @@ impl Verdict {
         payload: &Payload,
         expectations: Vec<Expectation>,
     ) {
-        self.read_back_over(None, endpoints, payload, expectations)
+        self.read_back_over(&Access::default(), endpoints, payload, expectations)
             .await;
     }
 
     /// Reads everything back through every endpoint, over TLS if there are certificates for that.
     pub async fn read_back_over(
         &mut self,
-        tls: Option<&Connector>,
+        access: &Access,
         endpoints: &[(String, String)],
         payload: &Payload,
         mut expectations: Vec<Expectation>,
@@ -103,7 +103,7 @@ impl Verdict {
         for (url, authority) in endpoints {
             for serializable in [false, true] {
                 let mut check = Check::new(url, serializable, payload, &expectations);
-                if let Err(error) = check.run(authority, tls).await {
+                if let Err(error) = check.run(authority, access).await {
                     check.readback.error = Some(error);
                 }
                 let Check {
@@ -150,11 +150,11 @@ impl<'a> Check<'a> {
         }
     }
 
-    async fn run(&mut self, authority: &str, tls: Option<&Connector>) -> Result<(), String> {
+    async fn run(&mut self, authority: &str, access: &Access) -> Result<(), String> {
         let KeyRange { mut first, end } = self.payload.own_range();
         let mut reader = Reader {
             authority,
-            tls,
+            access,
             channel: None,
         };
         if self.readback.serializable {
@@ -244,7 +244,7 @@ impl<'a> Check<'a> {
 /// Reads with patience: an endpoint may have to restart or catch up first.
 struct Reader<'a> {
     authority: &'a str,
-    tls: Option<&'a Connector>,
+    access: &'a Access,
     channel: Option<Channel>,
 }
 
@@ -270,7 +270,7 @@ impl Reader<'_> {
             Some(channel) => channel,
             None => {
                 let channel =
-                    Channel::connect_secured(self.authority, self.tls, Duration::from_secs(1))
+                    Channel::connect_as(self.authority, self.access, Duration::from_secs(1))
                         .await?;
                 self.channel.insert(channel)
             }

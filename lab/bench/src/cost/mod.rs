@@ -4,6 +4,8 @@
 //! A machine is never as fast twice: the first variant is run a second time in each turn, as a control, and another
 //! variant is dearer only when its ratio to the first lies beyond what the control's ratios do.
 
+mod users;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,13 +15,15 @@ use crate::cluster::Cluster;
 use quorate_load::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_tooling::program::Place;
 use quorate_tooling::tables::{Table, median};
+use quorate_tooling::tls_args::ClientTlsArgs;
 use quorate_tooling::units;
 
 /// What `bench cost` can be told.
 #[derive(Debug, Clone, Args)]
 pub struct CostArgs {
-    /// A name, and options of `quorate up` behind it: NAME, or "NAME=--option=value --option=value"; an option
-    /// program=FILE names another build; repeated. The first is what the others are held against
+    /// A name, and options of `quorate up` behind it: NAME, or "NAME=--option=value --option=value"; program=FILE among
+    /// them names another build, and users has clients log in as one who may write all keys; repeated. The first is
+    /// what the others are held against
     #[arg(long, value_name = "NAME=OPTIONS", required = true, num_args = 1, value_parser = Variant::parse)]
     variant: Vec<Variant>,
     /// How the replicas agree, each in its turn, separated by commas
@@ -56,6 +60,8 @@ struct Variant {
     name: String,
     program: Option<PathBuf>,
     options: Vec<String>,
+    /// Whether clients are users, whose rights are looked at.
+    users: bool,
 }
 
 impl Variant {
@@ -65,18 +71,24 @@ impl Variant {
             return Err("must be a name, or a name, = and options".to_owned());
         }
         let mut program = None;
-        let mut others = Vec::new();
+        let (mut others, mut users) = (Vec::new(), false);
         for option in options.split_whitespace() {
             match option.strip_prefix("program=") {
                 Some(file) => program = Some(PathBuf::from(file)),
                 None if option.starts_with("--") => others.push(option.to_owned()),
-                None => return Err(format!("{option} is neither program=FILE nor a --option")),
+                None if option == "users" => users = true,
+                None => {
+                    return Err(format!(
+                        "{option} is neither program=FILE, users nor a --option"
+                    ));
+                }
             }
         }
         Ok(Variant {
             name: name.to_owned(),
             program,
             options: others,
+            users,
         })
     }
 }
@@ -168,10 +180,21 @@ fn measure(args: &CostArgs, row: &Row, variant: &Variant) -> Result<f64, String>
     options.extend_from_slice(&args.quorate_option);
     options.extend_from_slice(&variant.options);
     let cluster = Cluster::quorate(&program, args.replicas, args.place.parent(), &options)?;
+    let tls = ClientTlsArgs {
+        // Each replica has made its own certificate: what is measured is what encryption costs.
+        insecure_skip_tls_verify: cluster.endpoints[0].starts_with("https://"),
+        ..ClientTlsArgs::default()
+    };
+    let user = match variant.users {
+        true => Some(users::enable(&cluster.endpoints[0], &tls)?),
+        false => None,
+    };
     let report = load::run(&Job {
         name: "put",
         read_share: 0.0,
         load: LoadArgs {
+            tls,
+            user,
             clients: row.clients,
             duration: Some(args.duration),
             warmup: args.warmup,
