@@ -11,13 +11,15 @@ use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{SnapshotRequest, SnapshotResponse};
 use quorate_etcd_snapshot::{FileError, StateReader};
 use quorate_face_etcd::client::MaintenanceClient;
+use quorate_server::read_meta;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{
-    Client, Home, Up, channel, converged, eventually, expect_failure, output, quorate, write_on,
+    Client, Home, Up, channel, converged, eventually, expect_failure, free_ports, output, quorate,
+    write_on,
 };
 use tonic::{Code, Status, Streaming};
 
@@ -196,4 +198,113 @@ async fn an_etcds_folder_is_imported_and_not_served() {
     let mut client = Client::connect(&up.urls[0]).await;
     assert_eq!(client.get("a").await.unwrap().as_deref(), Some("1"));
     assert_eq!(client.hash().await.0, 1002);
+}
+
+/// The flags that name a member, of three that have these ports for their peers.
+fn member_flags(number: u16, ports: u16) -> Vec<String> {
+    let peer = |number: u16| format!("m{number}=http://127.0.0.1:{}", ports + number);
+    let list: Vec<String> = (1..=3).map(peer).collect();
+    vec![
+        format!("--name=m{number}"),
+        format!("--initial-cluster={}", list.join(",")),
+        "--initial-cluster-token=restored".to_owned(),
+    ]
+}
+
+/// The files of a folder's snapshots.
+fn snapshot_files(dir: &Path) -> Vec<Vec<u8>> {
+    let mut paths: Vec<_> = fs::read_dir(dir.join("snap"))
+        .unwrap()
+        .map(|found| found.unwrap().path())
+        .collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// Scenario: three members are begun apart, each by its name, as `etcdutl snapshot restore` would; they are one
+/// cluster. A fourth begin, with another state, is of another one.
+#[tokio::test]
+async fn members_that_are_begun_apart_are_one_cluster() {
+    let home = Home::new();
+    let up = home.start(&[]);
+    let mut client = Client::connect(&up.urls[0]).await;
+    client.put("a", "1").await.unwrap();
+    client.put_leased("leased", "v").await.unwrap();
+    let file = home.dir.join("etcd.db");
+    fs::write(&file, snapshot(&up.urls[0]).await.unwrap()).unwrap();
+    let later = home.dir.join("later.db");
+    client.put("a", "2").await.unwrap();
+    fs::write(&later, snapshot(&up.urls[0]).await.unwrap()).unwrap();
+    let end = client.hash().await;
+    assert!(up.stop().success());
+
+    let ports = free_ports(8);
+    let into = |number: u16| home.dir.join(format!("m{number}"));
+    let begin = |file: &Path, number: u16, into: &Path| {
+        let flags = member_flags(number, ports);
+        let mut command = import(file, into, &[]);
+        command.args(flags);
+        String::from_utf8(output(&mut command).stdout).unwrap()
+    };
+    for number in 1..=3 {
+        let said = begin(&later, number, &into(number));
+        assert!(said.contains(&format!("member m{number} of 3")), "{said}");
+    }
+    let files = snapshot_files(&into(1));
+    assert!(!files.is_empty());
+    assert!((2..=3).all(|number| snapshot_files(&into(number)) == files));
+    let cluster = |number: u16| read_meta(&into(number)).unwrap().cluster;
+    assert_eq!(cluster(1), cluster(3));
+    begin(&file, 3, &into(4));
+    assert_ne!(cluster(4), cluster(3));
+
+    let url = |number: u16| format!("http://127.0.0.1:{}", ports + 4 + number);
+    let start = |number: u16| {
+        let mut command = tokio::process::Command::from(quorate());
+        command.arg("etcd").args(member_flags(number, ports));
+        command.arg(format!("--data-dir={}", into(number).display()));
+        command.arg(format!("--listen-client-urls={}", url(number)));
+        command.arg(format!("--advertise-client-urls={}", url(number)));
+        let peer = format!("http://127.0.0.1:{}", ports + number);
+        command.arg(format!("--listen-peer-urls={peer}"));
+        command.arg(format!("--initial-advertise-peer-urls={peer}"));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.kill_on_drop(true).spawn().unwrap()
+    };
+    let _running: Vec<_> = (1..=3).map(start).collect();
+    let urls: Vec<String> = (1..=3).map(url).collect();
+    for url in &urls {
+        eventually("a member serves", || Client::try_connect(url)).await;
+    }
+    assert_eq!(converged(&urls).await, end);
+    let mut client = Client::connect(&urls[1]).await;
+    client.put("a", "3").await.unwrap();
+    assert_eq!(client.version_of("a").await.unwrap(), 3);
+}
+
+#[test]
+fn a_member_that_makes_no_sense_is_not_begun() {
+    let home = Home::new();
+    fs::create_dir_all(&home.dir).unwrap();
+    let (file, into) = (home.dir.join("etcd.db"), home.dir.join("m1"));
+    let list = "--initial-cluster=m1=http://127.0.0.1:1,m2=http://127.0.0.1:2";
+    for (flags, message) in [
+        (&["--name=m1"][..], "--initial-cluster"),
+        (&["--name=m3", list], "--name m3 is not in"),
+        (
+            &["--name=m1", list, "--replicas=3"],
+            "--replicas is about a whole cluster",
+        ),
+        (
+            &[
+                "--name=m1",
+                list,
+                "--initial-advertise-peer-urls=http://127.0.0.1:2",
+            ],
+            "what --initial-cluster has for m1: http://127.0.0.1:1",
+        ),
+    ] {
+        expect_failure(&mut import(&file, &into, flags), 2, message);
+        assert!(!into.exists(), "{message}");
+    }
 }

@@ -13,11 +13,11 @@ mod help;
 mod host;
 mod members;
 mod nearest;
-mod roster;
+pub(crate) mod roster;
 #[cfg(test)]
 mod tests;
 mod translate;
-mod urls;
+pub(crate) mod urls;
 mod yaml;
 
 use crate::serve::{self, ServeOptions};

@@ -20,18 +20,18 @@ const FILE: &str = "initial-cluster";
 
 /// The members of a cluster, each with its URLs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Roster {
-    pub(super) members: BTreeMap<String, Vec<Url>>,
+pub(crate) struct Roster {
+    pub(crate) members: BTreeMap<String, Vec<Url>>,
     /// Whether the numbers follow the URLs, because names are not known.
     is_by_url: bool,
 }
 
 /// A member with the number that it has here.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Numbered {
-    pub(super) number: u16,
-    pub(super) name: String,
-    pub(super) url: String,
+pub(crate) struct Numbered {
+    pub(crate) number: u16,
+    pub(crate) name: String,
+    pub(crate) url: String,
 }
 
 impl Roster {
@@ -39,7 +39,7 @@ impl Roster {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn of(text: &str) -> Result<Roster, String> {
+    pub(crate) fn of(text: &str) -> Result<Roster, String> {
         let mut roster: BTreeMap<String, Vec<Url>> = BTreeMap::new();
         for item in text.split(',').filter(|item| !item.is_empty()) {
             let (name, url) = item.split_once('=').unwrap_or((item, ""));
@@ -67,7 +67,7 @@ impl Roster {
     }
 
     /// Members whose names all others know as well.
-    pub(super) fn by_name(members: BTreeMap<String, Vec<Url>>) -> Roster {
+    pub(crate) fn by_name(members: BTreeMap<String, Vec<Url>>) -> Roster {
         Roster {
             members,
             is_by_url: false,
@@ -75,7 +75,7 @@ impl Roster {
     }
 
     /// Members whose names are known to themselves alone.
-    pub(super) fn by_url(members: BTreeMap<String, Vec<Url>>) -> Roster {
+    pub(crate) fn by_url(members: BTreeMap<String, Vec<Url>>) -> Roster {
         Roster {
             members,
             is_by_url: true,
@@ -83,7 +83,7 @@ impl Roster {
     }
 
     /// The members with the numbers that a new cluster gives them. A member is reached at the first of its URLs.
-    pub(super) fn numbered(&self) -> Vec<Numbered> {
+    pub(crate) fn numbered(&self) -> Vec<Numbered> {
         let members = self.members.iter();
         let mut members: Vec<_> = members
             .filter_map(|(name, urls)| Some((urls.first()?, name)))
@@ -102,7 +102,7 @@ impl Roster {
 }
 
 /// The list as `quorate serve` reads it.
-pub(super) fn by_number(members: &[Numbered]) -> String {
+pub(crate) fn by_number(members: &[Numbered]) -> String {
     let items = members
         .iter()
         .map(|member| format!("{}={}", member.number, member.url));
@@ -110,7 +110,7 @@ pub(super) fn by_number(members: &[Numbered]) -> String {
 }
 
 /// What a start before this one kept; `None` if there is nothing that can be read.
-pub(super) fn load(dir: &Path) -> Option<Vec<Numbered>> {
+pub(crate) fn load(dir: &Path) -> Option<Vec<Numbered>> {
     let text = fs::read_to_string(path(dir)).ok()?;
     let mut members = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -125,7 +125,7 @@ pub(super) fn load(dir: &Path) -> Option<Vec<Numbered>> {
 }
 
 /// Keeps the numbers for later starts. They are on disk when this returns.
-pub(super) fn store(dir: &Path, members: &[Numbered]) -> Result<(), String> {
+pub(crate) fn store(dir: &Path, members: &[Numbered]) -> Result<(), String> {
     let mut text =
         "# The members that this one began with: number, URL for peers, name.\n".to_owned();
     for Numbered { number, name, url } in members {

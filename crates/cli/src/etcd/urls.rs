@@ -8,15 +8,15 @@ const URLS_MAX: usize = 64;
 
 /// Where something is listened for or reached.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Url {
-    pub(super) scheme: Scheme,
+pub(crate) struct Url {
+    pub(crate) scheme: Scheme,
     /// `host:port`, or the path of a socket.
-    pub(super) place: String,
+    pub(crate) place: String,
 }
 
 /// How a connection to a URL begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Scheme {
+pub(crate) enum Scheme {
     Http,
     Https,
     Unix,
@@ -27,7 +27,7 @@ pub(super) enum Scheme {
 ///
 /// # Errors
 /// What is wrong with one of them.
-pub(super) fn list(flag: &str, text: &str) -> Result<Vec<Url>, String> {
+pub(crate) fn list(flag: &str, text: &str) -> Result<Vec<Url>, String> {
     let mut urls = Vec::new();
     for word in text
         .split(',')
@@ -75,7 +75,7 @@ impl Url {
     }
 
     /// The host of a URL that has one.
-    pub(super) fn host(&self) -> Option<&str> {
+    pub(crate) fn host(&self) -> Option<&str> {
         match self.scheme {
             Scheme::Unix | Scheme::Unixs => None,
             Scheme::Http | Scheme::Https => {
@@ -86,13 +86,13 @@ impl Url {
     }
 
     /// Whether it stands for every address of a machine.
-    pub(super) fn is_unspecified(&self) -> bool {
+    pub(crate) fn is_unspecified(&self) -> bool {
         let address = self.host().and_then(|host| host.parse::<IpAddr>().ok());
         address.is_some_and(|address| address.is_unspecified())
     }
 
     /// A URL with this one's port at another host.
-    pub(super) fn at(&self, host: &str) -> Url {
+    pub(crate) fn at(&self, host: &str) -> Url {
         let port = self.place.rsplit_once(':').map_or("", |(_, port)| port);
         let place = match host.parse::<Ipv6Addr>() {
             Ok(_) => format!("[{host}]:{port}"),
@@ -137,7 +137,7 @@ impl fmt::Display for Url {
 }
 
 /// A list as text.
-pub(super) fn joined(urls: &[Url]) -> String {
+pub(crate) fn joined(urls: &[Url]) -> String {
     let urls: Vec<String> = urls.iter().map(Url::to_string).collect();
     urls.join(",")
 }

@@ -1,17 +1,19 @@
 //! `quorate import`: a cluster that begins with the state of an etcd, from a snapshot or a data folder.
 
+mod member;
 mod progress;
 mod state;
 
 use crate::Failure;
 use crate::face::FaceName;
 use crate::serve::create_files_for_owner_only;
-use crate::up::{Beginning, ClusterOptions};
+use crate::up::{Beginning, ClusterOptions, OwnCertificates};
 use clap::Args;
+use member::{MemberBeginning, MemberOptions};
 use progress::Progress;
 use quorate_etcd_snapshot::{FileError, FileSource, StateReader, wal};
 use quorate_etcd_store::Store;
-use quorate_server::found_cluster;
+use quorate_server::{Meta, found_cluster};
 use state::{Imported, read_state};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,9 +23,13 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "Keys keep their revisions, their history and their leases, so that watches go on from where they \
                   were. The folders DIR/1, DIR/2, ... are those of the replicas, as quorate up has them; to run the \
-                  replicas on several machines, move each to its own and start it there with quorate serve.\n\n\
+                  replicas on several machines, move each to its own and start it there with quorate serve; or begin \
+                  each member on its machine, from a copy of the file, with --name and --initial-cluster, as etcdutl \
+                  snapshot restore does.\n\n\
                   Example:\n  etcdctl snapshot save etcd.db\n  quorate import --etcd-snapshot etcd.db --data-dir \
-                  quorate-data\n  quorate up --data-dir quorate-data"
+                  quorate-data\n  quorate up --data-dir quorate-data\n\nExample of one member:\n  quorate import \
+                  --etcd-snapshot etcd.db --data-dir m1.etcd --name m1 --initial-cluster \
+                  m1=http://host1:2380,m2=http://host2:2380,m3=http://host3:2380"
 )]
 pub(crate) struct ImportOptions {
     /// Snapshot that `etcdctl snapshot save` wrote
@@ -57,7 +63,45 @@ pub(crate) struct ImportOptions {
     mark_compacted: bool,
 
     #[command(flatten)]
+    member: MemberOptions,
+
+    #[command(flatten)]
     cluster: ClusterOptions,
+}
+
+/// What begins: a cluster on this machine, or one member of a cluster.
+enum Begun {
+    Cluster(Beginning),
+    Member(MemberBeginning),
+}
+
+impl Begun {
+    fn of(options: &ImportOptions) -> Result<Begun, Failure> {
+        if let Some(member) = options.member.beginning(&options.cluster)? {
+            return Ok(Begun::Member(member));
+        }
+        let own_certificates = OwnCertificates::default();
+        let into = &options.data_dir;
+        Beginning::of(&options.cluster, FaceName::Etcd, own_certificates, into).map(Begun::Cluster)
+    }
+
+    /// The folder of each replica that begins here, and who it is.
+    fn replicas(&self, imported: &Imported, into: &Path) -> Result<Vec<(PathBuf, Meta)>, Failure> {
+        match self {
+            Begun::Cluster(cluster) => Ok(cluster.replicas()),
+            Begun::Member(member) => Ok(vec![(into.to_owned(), member.meta(imported)?)]),
+        }
+    }
+
+    /// Writes what belongs beside the data, and says how to go on.
+    fn remember(&self, into: &Path) -> Result<String, Failure> {
+        match self {
+            Begun::Cluster(cluster) => cluster
+                .remember()
+                .map(|()| format!("start it with: quorate up --data-dir {}\n", into.display())),
+            Begun::Member(member) => member.remember(into).map(|()| member.start_line(into)),
+        }
+    }
 }
 
 /// Begins the cluster, and reports what it begins with.
@@ -71,7 +115,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
             into.display()
         )));
     }
-    let beginning = Beginning::of(&options.cluster, FaceName::Etcd, into)?;
+    let begun = Begun::of(options)?;
     let (path, reader) = open(options)?;
     let progress = Progress::new(reader.bytes());
     let mut imported = read_state(&reader, &progress).map_err(|why| unreadable(&path, &why))?;
@@ -83,13 +127,13 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
         )));
     }
     progress.say("writing");
-    let report = report(&imported, into);
+    let report = report(&imported);
+    let replicas = begun.replicas(&imported, into)?;
     let Imported { store, .. } = imported;
-    found_cluster::<Store>(&beginning.replicas(), store)
-        .map_err(|error| Failure::Failed(error.to_string()))?;
-    beginning.remember()?;
+    found_cluster::<Store>(&replicas, store).map_err(|error| Failure::Failed(error.to_string()))?;
+    let next = begun.remember(into)?;
     progress.end();
-    print!("{report}");
+    print!("{report}{next}");
     Ok(())
 }
 
@@ -144,7 +188,7 @@ fn unreadable(path: &Path, why: &FileError) -> Failure {
     Failure::Failed(format!("cannot import {}: {why}", path.display()))
 }
 
-fn report(imported: &Imported, into: &Path) -> String {
+fn report(imported: &Imported) -> String {
     let status = imported.store.status();
     let mut text = format!(
         "imported: {} keys at revision {}, history since revision {}, {} leases, {} users\n",
@@ -164,6 +208,5 @@ fn report(imported: &Imported, into: &Path) -> String {
         0 => {}
         count => text += &format!("{count} keys named leases that were gone: they have none now\n"),
     }
-    let into = into.display();
-    text + &format!("start it with: quorate up --data-dir {into}\n")
+    text
 }

@@ -1,6 +1,7 @@
 //! The beginning of a cluster on this machine: what it consists of, and the identity of each replica.
 
 use super::cluster_options::ClusterOptions;
+use super::own_certificates::OwnCertificates;
 use super::plan::{FILE, Plan, check_ports};
 use crate::Failure;
 use crate::face::FaceName;
@@ -26,6 +27,7 @@ impl Beginning {
     pub(crate) fn of(
         options: &ClusterOptions,
         face: FaceName,
+        tls: OwnCertificates,
         dir: &Path,
     ) -> Result<Beginning, Failure> {
         let of_code = options.code.and_then(|code| u16::try_from(code.n).ok());
@@ -43,6 +45,7 @@ impl Beginning {
             durability: options.durability.unwrap_or(DurabilityMode::Disk),
             params,
             protocol: protocol.to_owned(),
+            tls,
         };
         let cluster = NewCluster {
             token: random_token()?,

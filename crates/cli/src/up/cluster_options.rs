@@ -45,8 +45,33 @@ pub(crate) struct ClusterOptions {
 }
 
 impl ClusterOptions {
+    /// How the replicas agree, if it is said.
+    pub(crate) fn protocol(&self) -> Option<&str> {
+        self.protocol.as_deref()
+    }
+
+    /// What survives a crash of all replicas, if it is said.
+    pub(crate) fn durability(&self) -> Option<DurabilityMode> {
+        self.durability
+    }
+
+    /// Finds what is said about a whole cluster on this machine where one member of a cluster is meant.
+    pub(crate) fn check_for_member(&self) -> Result<(), String> {
+        let said = [
+            ("replicas", self.replicas.is_some()),
+            ("port", self.port.is_some()),
+        ];
+        match said.into_iter().find(|(_, is_said)| *is_said) {
+            None => Ok(()),
+            Some((flag, _)) => Err(format!(
+                "--{flag} is about a whole cluster on this machine, and --name begins one member: --initial-cluster \
+                 says who and where the others are"
+            )),
+        }
+    }
+
     /// The parameters that are asked for, for so many replicas that agree by a protocol.
-    pub(super) fn params(
+    pub(crate) fn params(
         &self,
         protocol: &str,
         replicas: u16,

@@ -3,10 +3,12 @@
 mod begin;
 mod children;
 mod cluster_options;
+mod own_certificates;
 mod plan;
 
 pub(crate) use begin::Beginning;
 pub(crate) use cluster_options::ClusterOptions;
+pub(crate) use own_certificates::OwnCertificates;
 
 use crate::Failure;
 use crate::face::FaceName;
@@ -56,6 +58,16 @@ pub(crate) struct UpOptions {
         default_value = "./quorate-data"
     )]
     data_dir: PathBuf,
+
+    /// Clients speak TLS: each replica makes itself a certificate, which etcdctl takes with
+    /// --insecure-skip-tls-verify, or as --cacert from DIR/I/certificates/client/cert.pem
+    #[arg(long, env = "QUORATE_AUTO_TLS", conflicts_with = "gateways")]
+    auto_tls: bool,
+
+    /// The replicas speak TLS with each other, by certificates that they make themselves: encrypted, and
+    /// open to whoever reaches their ports
+    #[arg(long, env = "QUORATE_PEER_AUTO_TLS", conflicts_with = "gateways")]
+    peer_auto_tls: bool,
 
     /// Another option for every replica's `quorate serve`; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]

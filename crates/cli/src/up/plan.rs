@@ -2,6 +2,7 @@
 
 use super::UpOptions;
 use super::begin::Beginning;
+use super::own_certificates::OwnCertificates;
 use crate::Failure;
 use crate::face::FaceName;
 use crate::modes::DurabilityMode;
@@ -32,6 +33,7 @@ pub(super) struct Plan {
     pub(super) protocol: String,
     pub(super) durability: DurabilityMode,
     pub(super) params: BTreeMap<String, String>,
+    pub(super) tls: OwnCertificates,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -45,6 +47,8 @@ struct File {
     durability: DurabilityMode,
     #[serde(default)]
     params: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "OwnCertificates::are_none")]
+    tls: OwnCertificates,
 }
 
 /// A process of the cluster.
@@ -184,6 +188,7 @@ impl Plan {
         flags
             .into_iter()
             .flatten()
+            .chain(self.tls.flags())
             .chain(options.server_arg.iter().cloned())
             .chain(polling.flags(id, self.layout(options), self.replicas.into()))
             .chain(options.snapshots.flags())
@@ -207,7 +212,11 @@ impl Plan {
             Who::Replica(id) => self.port + 2 * (id - 1),
             Who::Gateway(id) => self.port + 2 * self.replicas + (id - 1),
         };
-        format!("http://127.0.0.1:{port}")
+        let scheme = match (who, self.tls.clients) {
+            (Who::Replica(_), true) => "https",
+            _ => "http",
+        };
+        format!("{scheme}://127.0.0.1:{port}")
     }
 
     /// The line that tells where these serve clients.
@@ -217,7 +226,8 @@ impl Plan {
     }
 
     pub(super) fn peer_url(&self, id: u16) -> String {
-        format!("http://127.0.0.1:{}", self.port + 2 * (id - 1) + 1)
+        let scheme = if self.tls.peers { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}", self.port + 2 * (id - 1) + 1)
     }
 
     pub(super) fn log(&self, who: Who) -> PathBuf {
@@ -234,7 +244,11 @@ impl Plan {
     /// Begins a cluster: a folder per replica, and last the file that says they are complete.
     fn begin(options: &UpOptions) -> Result<Plan, Failure> {
         let face = options.face.unwrap_or_default();
-        let beginning = Beginning::of(&options.cluster, face, &options.data_dir)?;
+        let tls = OwnCertificates {
+            clients: options.auto_tls,
+            peers: options.peer_auto_tls,
+        };
+        let beginning = Beginning::of(&options.cluster, face, tls, &options.data_dir)?;
         let (port, replicas) = (beginning.plan.port, beginning.plan.replicas);
         check_gateways(port, replicas, options.gateways).map_err(Failure::Usage)?;
         for (dir, meta) in beginning.replicas() {
@@ -272,6 +286,7 @@ impl Plan {
             protocol: file.protocol,
             durability: file.durability,
             params: file.params,
+            tls: file.tls,
         })
     }
 
@@ -284,6 +299,7 @@ impl Plan {
             protocol: self.protocol.clone(),
             durability: self.durability,
             params: self.params.clone(),
+            tls: self.tls,
         };
         let body = toml::to_string(&file).map_err(|error| Failure::Failed(error.to_string()))?;
         let temporary = path.with_extension("tmp");
@@ -340,6 +356,12 @@ impl Plan {
             if asked != self.params {
                 return differs("param", &list(&asked), &list(&self.params));
             }
+        }
+        if options.auto_tls && !self.tls.clients {
+            return differs("auto-tls", "true", "plain text for clients");
+        }
+        if options.peer_auto_tls && !self.tls.peers {
+            return differs("peer-auto-tls", "true", "plain text between replicas");
         }
         match options
             .cluster
@@ -408,115 +430,4 @@ fn list(params: &BTreeMap<String, String>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        up: UpOptions,
-    }
-
-    fn options(dir: &Path, flags: &[&str]) -> UpOptions {
-        let dir = dir.display().to_string();
-        let all = ["up", "--data-dir", &dir]
-            .into_iter()
-            .chain(flags.iter().copied());
-        Cli::parse_from(all).up
-    }
-
-    fn usage(result: Result<Plan, Failure>) -> String {
-        match result.unwrap_err() {
-            Failure::Usage(message) | Failure::Failed(message) => message,
-        }
-    }
-
-    #[test]
-    fn a_cluster_is_begun_once_and_remembered() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("cluster");
-        let plan = Plan::of(&options(&dir, &["--replicas", "5", "--port", "4000"])).unwrap();
-        assert_eq!(Plan::of(&options(&dir, &[])).unwrap(), plan);
-        assert_eq!(plan.client_url(Who::Replica(3)), "http://127.0.0.1:4004");
-        let behind = 4000 + 2 * plan.replicas;
-        let first = format!("http://127.0.0.1:{behind}");
-        assert_eq!(plan.client_url(Who::Gateway(1)), first);
-        assert_eq!(plan.peer_url(3), "http://127.0.0.1:4005");
-        assert_eq!(plan.epoch().unwrap().n(), 5);
-        let moved = Plan::of(&options(&dir, &["--port", "5000"])).unwrap();
-        assert_eq!((moved.port, moved.cluster), (5000, plan.cluster));
-        assert_eq!(Plan::of(&options(&dir, &[])).unwrap(), moved);
-    }
-
-    #[test]
-    fn flags_that_contradict_the_folder_are_named() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("cluster");
-        Plan::of(&options(&dir, &[])).unwrap();
-        for (flags, message) in [
-            (
-                &["--replicas", "5"][..],
-                "--replicas 5 contradicts the cluster in",
-            ),
-            (&["--protocol", "chora"], "--protocol chora contradicts"),
-            (&["--durability", "memory"], "which was begun with disk"),
-            (&["--face", "plain"], "--face plain contradicts"),
-            (&["--param", "window=9"], "--param window=9 contradicts"),
-            (&["--only", "1", "--port", "9"], "--port 9 contradicts"),
-        ] {
-            let error = usage(Plan::of(&options(&dir, flags)));
-            assert!(error.contains(message), "{error:?} lacks {message:?}");
-        }
-        let plan = Plan::of(&options(&dir, &[])).unwrap();
-        assert!(plan.which(Some(4)).unwrap_err().contains("replicas 1 to 3"));
-    }
-
-    #[test]
-    fn proposers_and_rounds_are_part_of_the_cluster() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("cluster");
-        let flags = [
-            "--protocol=chora",
-            "--replicas=5",
-            "--proposers=2",
-            "--round=50us",
-        ];
-        let plan = Plan::of(&options(&dir, &flags)).unwrap();
-        let params = plan.epoch().unwrap().params;
-        assert_eq!(list(&params), "proposers=2 round_us=50");
-        assert_eq!(Plan::of(&options(&dir, &flags)).unwrap(), plan);
-        let error = usage(Plan::of(&options(&dir, &["--proposers=3"])));
-        let contradicts = "--param proposers=3 contradicts";
-        assert!(
-            error.contains(contradicts) && error.contains("round_us=50"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_begun_is_named_and_leaves_nothing() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("cluster");
-        for (flags, message) in [
-            (&["--replicas", "0"][..], "at least one"),
-            (&["--port", "65535"], "leaves no room"),
-            (&["--protocol", "paxos"], "there is no protocol \"paxos\""),
-            (&["--only", "1"], "holds none"),
-            (&["--param", "nonsense=1"], "nonsense"),
-            (&["--proposers", "2"], "--proposers is an option of chora"),
-            (
-                &["--protocol", "chora", "--proposers", "4"],
-                "proposers = 4: must be a number from 1 to 3, or auto",
-            ),
-        ] {
-            let error = usage(Plan::of(&options(&dir, flags)));
-            assert!(error.contains(message), "{error:?} lacks {message:?}");
-            assert!(!dir.exists());
-        }
-        fs::create_dir(&dir).unwrap();
-        fs::write(dir.join("letter.txt"), "Dear").unwrap();
-        let error = usage(Plan::of(&options(&dir, &[])));
-        assert!(error.contains("holds files but no cluster.toml"), "{error}");
-    }
-}
+mod tests;
