@@ -11,6 +11,7 @@
 
 mod alarms;
 mod auto_shrink;
+mod background;
 mod budget;
 mod clock;
 mod core;
@@ -55,6 +56,7 @@ mod transient;
 mod workers;
 
 pub use auto_shrink::Reaction;
+pub use background::in_background;
 pub use budget::{Account, Budget, CLIENT_MEMORY, Charge, Exhausted};
 pub use clock::{ClockError, ClockSource};
 pub use descriptors::{client_connections_max, raise_descriptor_limit};

@@ -1,14 +1,13 @@
 //! Snapshots for clients: the state of this member as a file that etcd and its tools read.
 //!
-//! The store is read in slices, between which others have their turn; the file is put together on another thread, in
-//! the data folder, under no name: nothing is left of it once nobody has it open, whatever ends the process. One
-//! is made at a time.
+//! The store is read in slices, between which others have their turn; the file is put together and read again on a
+//! thread behind all others, in the data folder, under no name: nothing is left of it once nobody has it open, whatever
+//! ends the process. One is made at a time.
 
 mod file;
 
 use crate::face::{Face, VERSION, failed, mismatch, refused};
 use crate::gather::ValueMissing;
-use crate::slices::elsewhere;
 use bytes::Bytes;
 use file::SnapshotFile;
 use quorate_etcd_api::etcdserverpb::SnapshotResponse;
@@ -17,8 +16,9 @@ use quorate_etcd_snapshot::{
     UserOptions, UserRecord,
 };
 use quorate_etcd_store::{ExportHead, ExportPart, ExportedRole, ExportedUser, Query, QueryAnswer};
-use std::fs::File;
+use quorate_server::in_background;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -33,6 +33,8 @@ const BLOB_BYTES: usize = 32 << 10;
 const READ_BYTES: usize = 32 * BLOB_BYTES;
 /// Messages that wait for the client.
 const AHEAD: usize = 4;
+/// Pieces of the file that wait to be sent.
+const PIECES_AHEAD: usize = 2;
 /// Parts of an export that wait to be written.
 const PARTS_AHEAD: usize = 2;
 /// How long a client may take nothing before its snapshot is given up.
@@ -43,6 +45,12 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// The file, and what of it is sorted before, take less than so many times what the store has.
 const ROOM_FACTOR: u64 = 3;
+
+/// A piece of the file, and how many bytes of it follow.
+struct Piece {
+    bytes: Bytes,
+    remaining: u64,
+}
 
 type Messages = mpsc::Sender<Result<SnapshotResponse, Status>>;
 
@@ -73,53 +81,34 @@ impl Face {
     }
 
     async fn make_and_send(&self, messages: &Messages) -> Result<(), Status> {
-        let (file, bytes) = self.make(messages).await?;
-        let file = Arc::new(file);
-        let (mut digest, mut sent) = (Sha256::default(), 0);
-        while sent < bytes {
-            let (file, len) = (Arc::clone(&file), (bytes - sent).min(READ_BYTES as u64));
-            let read = elsewhere(move || {
-                let mut part = vec![0; len as usize];
-                file.read_exact_at(&mut part, sent)?;
-                digest.update(&part);
-                Ok::<_, std::io::Error>((Bytes::from(part), digest))
-            });
-            let (part, so_far) = read.await?.map_err(|error| unwritten(&error.into()))?;
-            digest = so_far;
-            for at in (0..part.len()).step_by(BLOB_BYTES) {
-                let blob = part.slice(at..part.len().min(at + BLOB_BYTES));
-                sent += blob.len() as u64;
-                send(messages, bytes - sent, blob).await?;
-            }
-        }
-        send(messages, 0, Bytes::copy_from_slice(&digest.finish())).await
-    }
-
-    /// Makes the file; says how many bytes it has.
-    async fn make(&self, messages: &Messages) -> Result<(File, u64), Status> {
         let head = match self.slice(Query::Export).await? {
             QueryAnswer::ExportHead(head) => *head,
             _ => return Err(mismatch()),
         };
         let rest = self.rest_of_state(&head).await?;
-        let (parts, mut taken) = mpsc::channel::<ExportPart>(PARTS_AHEAD);
+        let (parts, taken) = mpsc::channel::<ExportPart>(PARTS_AHEAD);
+        let (pieces, made) = mpsc::channel::<Piece>(PIECES_AHEAD);
         let (dir, compacted) = (self.limits.snapshot_dir.clone(), head.compacted);
-        let writing = tokio::task::spawn_blocking(move || {
-            let mut file = SnapshotFile::begin(&dir, compacted)?;
-            while let Some(part) = taken.blocking_recv() {
-                for version in part.versions {
-                    file.add(version)?;
-                }
-            }
-            file.finish(&rest)
+        let written = in_background("etcd-snapshot", move || {
+            write_and_read(&dir, compacted, taken, &rest, &pieces)
         });
+        let written = written.map_err(|error| unwritten(&error.into()))?;
         let read = self.read_parts(head, &parts, messages).await;
         drop(parts);
-        let written = writing.await;
-        let written = written.map_err(|error| Status::internal(error.to_string()))?;
+        let sent = match &read {
+            Ok(()) => send_pieces(made, messages).await,
+            // What was written of it is of no use to anybody.
+            Err(_) => {
+                drop(made);
+                Ok(())
+            }
+        };
+        let written = written
+            .await
+            .map_err(|_| Status::internal("a snapshot was not made"));
         // Where writing failed, reading noticed only that nobody takes what it reads.
-        let made = written.map_err(|error| unwritten(&error))?;
-        read.map(|()| made)
+        written?.map_err(|error| unwritten(&error))?;
+        read.and(sent)
     }
 
     /// Reads all versions, and gathers the values among them that are kept apart.
@@ -223,6 +212,60 @@ fn role_record(role: &ExportedRole) -> RoleRecord {
         name: Bytes::copy_from_slice(role.name.as_bytes()),
         permissions: permissions.collect(),
     }
+}
+
+/// Writes the file from parts of an export, and gives what is in it away again, with its digest at the end. It ends
+/// early when nobody takes any more.
+fn write_and_read(
+    dir: &Path,
+    compacted: i64,
+    mut parts: mpsc::Receiver<ExportPart>,
+    rest: &StateRest,
+    pieces: &mpsc::Sender<Piece>,
+) -> Result<(), FileError> {
+    let mut file = SnapshotFile::begin(dir, compacted)?;
+    while let Some(part) = parts.blocking_recv() {
+        for version in part.versions {
+            file.add(version)?;
+        }
+    }
+    if pieces.is_closed() {
+        return Ok(());
+    }
+    let (file, len) = file.finish(rest)?;
+    let (mut digest, mut read) = (Sha256::default(), 0);
+    while read < len {
+        let mut bytes = vec![0; (len - read).min(READ_BYTES as u64) as usize];
+        file.read_exact_at(&mut bytes, read)?;
+        digest.update(&bytes);
+        read += bytes.len() as u64;
+        let piece = Piece {
+            bytes: bytes.into(),
+            remaining: len - read,
+        };
+        if pieces.blocking_send(piece).is_err() {
+            return Ok(());
+        }
+    }
+    let last = Piece {
+        bytes: Bytes::copy_from_slice(&digest.finish()),
+        remaining: 0,
+    };
+    // A client that is gone needs none.
+    let _ = pieces.blocking_send(last);
+    Ok(())
+}
+
+/// Sends what was made, in messages as long as etcd's.
+async fn send_pieces(mut made: mpsc::Receiver<Piece>, messages: &Messages) -> Result<(), Status> {
+    while let Some(Piece { bytes, remaining }) = made.recv().await {
+        for at in (0..bytes.len()).step_by(BLOB_BYTES) {
+            let end = bytes.len().min(at + BLOB_BYTES);
+            let remaining = remaining + (bytes.len() - end) as u64;
+            send(messages, remaining, bytes.slice(at..end)).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn send(messages: &Messages, remaining_bytes: u64, blob: Bytes) -> Result<(), Status> {
