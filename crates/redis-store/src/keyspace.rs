@@ -1,0 +1,258 @@
+//! Databases: keys, what they hold, and when their time is over.
+
+use crate::text::{Name, Sought};
+use crate::tree::Tree;
+use crate::value::Value;
+use std::collections::VecDeque;
+
+/// The number of databases.
+pub(crate) const DATABASES: u32 = 16;
+
+/// The time of a key that stays.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// What a key holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) value: Value,
+    /// The last millisecond of its life; [`NEVER`] if it has no end.
+    pub(crate) expires_ms: u64,
+    /// The name of the command that changed it last; never 0.
+    pub(crate) version: u64,
+}
+
+impl Item {
+    /// Whether its time is over.
+    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+        self.expires_ms < now_ms
+    }
+}
+
+/// One database: keys and their ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Database {
+    keys: Tree<Name, Item>,
+    /// The keys that have an end, by when that is.
+    ends: Tree<(u64, Name), ()>,
+}
+
+impl Database {
+    /// All keys, in the order of their hashes: those whose time is over as well.
+    pub(crate) fn keys(&self) -> &Tree<Name, Item> {
+        &self.keys
+    }
+
+    /// A key that is there at this time.
+    pub(crate) fn get(&self, key: Sought<'_>, now_ms: u64) -> Option<&Item> {
+        let item = self.keys.get(|name| key.place_of(name))?;
+        (!item.is_over(now_ms)).then_some(item)
+    }
+
+    /// A key, whether or not its time is over.
+    pub(crate) fn get_any(&self, key: Sought<'_>) -> Option<&Item> {
+        self.keys.get(|name| key.place_of(name))
+    }
+
+    /// The number of keys that are there at this time.
+    pub(crate) fn len(&self, now_ms: u64) -> usize {
+        self.keys.len() - self.ends.count_less(|(end, _)| end.cmp(&now_ms))
+    }
+
+    /// The number of keys that are there at this time and have an end.
+    pub(crate) fn ending(&self, now_ms: u64) -> usize {
+        self.ends.len() - self.ends.count_less(|(end, _)| end.cmp(&now_ms))
+    }
+
+    /// The first end of a key that is not over at this time.
+    pub(crate) fn next_end(&self, now_ms: u64) -> Option<u64> {
+        let over = self.ends.count_less(|(end, _)| end.cmp(&now_ms));
+        self.ends.at(over).map(|((end, _), ())| *end)
+    }
+
+    /// The first key whose time is over.
+    fn first_over(&self, now_ms: u64) -> Option<&Name> {
+        let ((end, name), ()) = self.ends.first()?;
+        (*end < now_ms).then_some(name)
+    }
+
+    /// Sets a key.
+    pub(crate) fn put(&mut self, key: Sought<'_>, item: Item) {
+        let ends_ms = item.expires_ms;
+        let ended_ms = match self.keys.get_mut(|name| key.place_of(name)) {
+            Some(before) => std::mem::replace(before, item).expires_ms,
+            None => {
+                self.keys.insert(key.to_name(), item);
+                NEVER
+            }
+        };
+        if ended_ms != ends_ms {
+            self.move_end(key.to_name(), ended_ms, ends_ms);
+        }
+    }
+
+    /// Takes a key out. What it held.
+    fn remove(&mut self, key: Sought<'_>) -> Option<Item> {
+        let (name, item) = self.keys.remove(|name| key.place_of(name))?;
+        self.move_end(name, item.expires_ms, NEVER);
+        Some(item)
+    }
+
+    fn move_end(&mut self, key: Name, from_ms: u64, to_ms: u64) {
+        if from_ms != NEVER {
+            let place = |(end, name): &(u64, Name)| end.cmp(&from_ms).then_with(|| name.cmp(&key));
+            self.ends.remove(place);
+        }
+        if to_ms != NEVER {
+            self.ends.insert((to_ms, key), ());
+        }
+    }
+}
+
+/// All databases, the time of the log, and what may have to be taken back.
+#[derive(Debug)]
+pub(crate) struct Keyspace {
+    databases: Vec<Database>,
+    now_ms: u64,
+    /// The commands that may have to be taken back, oldest first.
+    attempts: VecDeque<Attempt>,
+}
+
+/// What a command that may have to be taken back has changed.
+#[derive(Debug)]
+struct Attempt {
+    /// The time before it.
+    now_ms: u64,
+    /// Keys and what they held before, in the order of the changes.
+    changes: Vec<(u32, Name, Option<Item>)>,
+}
+
+impl Default for Keyspace {
+    fn default() -> Self {
+        Keyspace {
+            databases: (0..DATABASES).map(|_| Database::default()).collect(),
+            now_ms: 0,
+            attempts: VecDeque::new(),
+        }
+    }
+}
+
+impl Keyspace {
+    /// The databases of a snapshot, in the order of their numbers, at its time.
+    pub(crate) fn loaded(mut databases: Vec<Database>, now_ms: u64) -> Self {
+        databases.resize_with(DATABASES as usize, Database::default);
+        Keyspace {
+            databases,
+            now_ms,
+            attempts: VecDeque::new(),
+        }
+    }
+
+    /// A database; its number is below [`DATABASES`].
+    pub(crate) fn database(&self, db: u32) -> &Database {
+        &self.databases[db as usize]
+    }
+
+    pub(crate) fn databases(&self) -> &[Database] {
+        &self.databases
+    }
+
+    /// The time of the last command, in ms.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Time is this, or what it was if that is later.
+    pub(crate) fn advance(&mut self, now_ms: u64) {
+        self.now_ms = self.now_ms.max(now_ms);
+    }
+
+    /// What follows may have to be taken back.
+    pub(crate) fn begin_attempt(&mut self) {
+        let (now_ms, changes) = (self.now_ms, Vec::new());
+        self.attempts.push_back(Attempt { now_ms, changes });
+    }
+
+    /// The oldest attempt stays.
+    pub(crate) fn keep_attempt(&mut self) {
+        self.attempts.pop_front();
+    }
+
+    /// Whether anything may have to be taken back.
+    pub(crate) fn has_attempts(&self) -> bool {
+        !self.attempts.is_empty()
+    }
+
+    /// Takes the newest attempt back.
+    pub(crate) fn retract_attempt(&mut self) {
+        let Some(attempt) = self.attempts.pop_back() else {
+            return;
+        };
+        for (db, key, before) in attempt.changes.into_iter().rev() {
+            let database = &mut self.databases[db as usize];
+            match before {
+                Some(item) => database.put(key.as_sought(), item),
+                None => {
+                    database.remove(key.as_sought());
+                }
+            }
+        }
+        self.now_ms = attempt.now_ms;
+    }
+
+    /// Sets a key.
+    pub(crate) fn put(&mut self, db: u32, key: Sought<'_>, item: Item) {
+        self.note(db, key);
+        self.databases[db as usize].put(key, item);
+    }
+
+    /// Takes a key out, whether or not its time is over.
+    pub(crate) fn remove(&mut self, db: u32, key: Sought<'_>) -> Option<Item> {
+        self.note(db, key);
+        self.databases[db as usize].remove(key)
+    }
+
+    /// What a key holds, to be changed: its end is not.
+    pub(crate) fn edit(&mut self, db: u32, key: Sought<'_>) -> Option<&mut Item> {
+        self.note(db, key);
+        let database = &mut self.databases[db as usize];
+        database.keys.get_mut(|name| key.place_of(name))
+    }
+
+    /// Sets the end of a key that is there.
+    pub(crate) fn set_end(&mut self, db: u32, key: Sought<'_>, ends_ms: u64) {
+        let Some(item) = self.edit(db, key) else {
+            return;
+        };
+        let ended_ms = std::mem::replace(&mut item.expires_ms, ends_ms);
+        self.databases[db as usize].move_end(key.to_name(), ended_ms, ends_ms);
+    }
+
+    /// Puts another database in the place of one. No attempt may do that.
+    pub(crate) fn replace(&mut self, db: u32, database: Database) -> Database {
+        debug_assert!(self.attempts.is_empty(), "it could not be taken back");
+        std::mem::replace(&mut self.databases[db as usize], database)
+    }
+
+    /// Removes a key whose time is over, unless something may have to be taken back. Nobody can tell.
+    pub(crate) fn free_one(&mut self) -> bool {
+        if self.has_attempts() {
+            return false;
+        }
+        let now_ms = self.now_ms;
+        for database in &mut self.databases {
+            if let Some(name) = database.first_over(now_ms).cloned() {
+                database.remove(name.as_sought());
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A key changes: what it held is kept for whoever may take the change back.
+    fn note(&mut self, db: u32, key: Sought<'_>) {
+        if let Some(attempt) = self.attempts.back_mut() {
+            let before = self.databases[db as usize].get_any(key).cloned();
+            attempt.changes.push((db, key.to_name(), before));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Replies of commands.
+
+use crate::fault::Fault;
+use quorate_resp::{ReplyWriter, Resp};
+use std::ops::{Deref, DerefMut};
+
+/// Writes replies one behind the other.
+#[derive(Debug)]
+pub(crate) struct Reply(ReplyWriter);
+
+impl Deref for Reply {
+    type Target = ReplyWriter;
+
+    fn deref(&self) -> &ReplyWriter {
+        &self.0
+    }
+}
+
+impl DerefMut for Reply {
+    fn deref_mut(&mut self) -> &mut ReplyWriter {
+        &mut self.0
+    }
+}
+
+impl Reply {
+    pub(crate) fn new(resp: Resp) -> Self {
+        Reply(ReplyWriter::new(resp))
+    }
+
+    pub(crate) fn into_writer(self) -> ReplyWriter {
+        self.0
+    }
+
+    pub(crate) fn fault(&mut self, fault: &Fault) {
+        self.error(&fault.0);
+    }
+
+    /// A length or number of things.
+    pub(crate) fn count(&mut self, count: usize) {
+        self.integer(count as i64);
+    }
+
+    /// 1 for what is so, 0 for what is not.
+    pub(crate) fn flag(&mut self, is_so: bool) {
+        self.integer(i64::from(is_so));
+    }
+
+    /// A string, or the null in its place.
+    pub(crate) fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// The head of a list of pairs, which the third version nests; [`Reply::pair`] stands before each.
+    pub(crate) fn pairs(&mut self, pairs: usize) {
+        match self.resp() {
+            Resp::Two => self.array(2 * pairs),
+            Resp::Three => self.array(pairs),
+        }
+    }
+
+    /// The head of one pair of [`Reply::pairs`].
+    pub(crate) fn pair(&mut self) {
+        if self.resp() == Resp::Three {
+            self.array(2);
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The store as a snapshot.
+//!
+//! A snapshot is a run of pieces, a piece a run of records, a record one byte for its kind and what belongs to it
+//! (numbers are varints, strings have their lengths before them, versions and scores are eight bytes):
+//!
+//! | kind | what | content |
+//! |---|---|---|
+//! | 1 | head | format version, the time of the log in ms |
+//! | 2 | database | its number; the keys behind it are in this one |
+//! | 3 | key | its name, its version, its end in ms (0 for none), the kind of its value |
+//! | 4 | elements | how many, then each: elements of the last key behind those before |
+//! | 5 | end | keys before it |
+//!
+//! Kinds of values: 1 string, 2 string that was changed in part, 10 sum of fractions (these have their bytes behind
+//! the kind); 3 list; 4 set of integers, 5 set; 6 packed hash, 7 hash; 8 small sorted set, 9 large one. Elements are
+//! those of a list, the members of a set, fields and values in turn, or members each behind its score.
+//!
+//! Keys, and the elements of what is kept by hash, come in the order of their hashes. Keys whose time is over are left
+//! out. A cut is a copy of the trees, which costs nothing: what changes behind it is copied when it changes.
+
+use crate::keyspace::{DATABASES, Database, Item, Keyspace, NEVER};
+use crate::text::Name;
+use crate::value::{Form, Hash, List, Set, Sorted, Str, Value};
+use bytes::Bytes;
+use quorate_core::{Decoder, Encoder, WireError};
+
+const HEAD: u8 = 1;
+const DATABASE: u8 = 2;
+const KEY: u8 = 3;
+const ELEMENTS: u8 = 4;
+const END: u8 = 5;
+
+/// The version of this format.
+const FORMAT: u64 = 1;
+
+const STRING: u8 = 1;
+const RAW_STRING: u8 = 2;
+const LIST: u8 = 3;
+const INTS: u8 = 4;
+const SET: u8 = 5;
+const PACKED: u8 = 6;
+const HASH: u8 = 7;
+const SMALL_SORTED: u8 = 8;
+const LARGE_SORTED: u8 = 9;
+const SUM_STRING: u8 = 10;
+
+/// Elements of one record, at most.
+const ELEMENTS_MAX: usize = 128;
+
+/// A snapshot that is being taken: copies of the databases, and how far it is.
+#[derive(Debug)]
+pub struct Cut {
+    databases: Vec<Database>,
+    now_ms: u64,
+    place: Place,
+    /// The database that the last record is of.
+    told_db: Option<usize>,
+    keys: u64,
+}
+
+/// Where a snapshot is.
+#[derive(Debug)]
+enum Place {
+    Head,
+    /// Before a key of a database.
+    Key(usize, usize),
+    /// Within the elements of a key: so many are written.
+    Elements(usize, usize, usize),
+    Done,
+}
+
+impl Cut {
+    pub(crate) fn new(keyspace: &Keyspace) -> Self {
+        Cut {
+            databases: keyspace.databases().to_vec(),
+            now_ms: keyspace.now_ms(),
+            place: Place::Head,
+            told_db: None,
+            keys: 0,
+        }
+    }
+
+    pub(crate) fn next_piece(&mut self, bytes: usize) -> Option<Bytes> {
+        let mut out = Encoder::new();
+        while out.len() < bytes {
+            self.place = match self.place {
+                Place::Head => {
+                    out.u8(HEAD);
+                    out.varint(FORMAT);
+                    out.varint(self.now_ms);
+                    Place::Key(0, 0)
+                }
+                Place::Key(db, rank) => self.next_key(db, rank, &mut out),
+                Place::Elements(db, rank, from) => {
+                    let room = bytes - out.len();
+                    self.next_elements((db, rank), from, room, &mut out)
+                }
+                Place::Done => break,
+            };
+        }
+        match out.is_empty() {
+            true => {
+                self.databases.clear();
+                None
+            }
+            false => Some(out.into_bytes()),
+        }
+    }
+
+    fn next_key(&mut self, db: usize, rank: usize, out: &mut Encoder) -> Place {
+        let Some(database) = self.databases.get(db) else {
+            out.u8(END);
+            out.varint(self.keys);
+            return Place::Done;
+        };
+        let Some((name, item)) = database.keys().at(rank) else {
+            return Place::Key(db + 1, 0);
+        };
+        // Whether those whose time is over are still there differs from replica to replica.
+        if item.is_over(self.now_ms) {
+            return Place::Key(db, rank + 1);
+        }
+        if self.told_db != Some(db) {
+            self.told_db = Some(db);
+            out.u8(DATABASE);
+            out.varint(db as u64);
+        }
+        self.keys += 1;
+        out.u8(KEY);
+        text(name.text(), out);
+        out.u64(item.version);
+        out.varint(if item.expires_ms == NEVER {
+            0
+        } else {
+            item.expires_ms + 1
+        });
+        let kind = kind(&item.value);
+        out.u8(kind);
+        match &item.value {
+            Value::Str(value) => {
+                out.bytes(&value.bytes);
+                Place::Key(db, rank + 1)
+            }
+            _ => Place::Elements(db, rank, 0),
+        }
+    }
+
+    fn next_elements(
+        &self,
+        (db, rank): (usize, usize),
+        from: usize,
+        room: usize,
+        out: &mut Encoder,
+    ) -> Place {
+        let Some((_, item)) = self.databases[db].keys().at(rank) else {
+            return Place::Key(db, rank + 1);
+        };
+        let mut elements = Encoder::new();
+        let count = write_elements(&item.value, from, room, &mut elements);
+        out.u8(ELEMENTS);
+        out.varint(count as u64);
+        out.slice(&elements.into_bytes());
+        match from + count < len(&item.value) {
+            true => Place::Elements(db, rank, from + count),
+            false => Place::Key(db, rank + 1),
+        }
+    }
+}
+
+fn text(bytes: &[u8], out: &mut Encoder) {
+    out.varint(bytes.len() as u64);
+    out.slice(bytes);
+}
+
+fn kind(value: &Value) -> u8 {
+    match value {
+        Value::Str(value) => match value.form {
+            Form::Given => STRING,
+            Form::Sum => SUM_STRING,
+            Form::Raw => RAW_STRING,
+        },
+        Value::List(_) => LIST,
+        Value::Set(Set::Ints(_)) => INTS,
+        Value::Set(Set::Names(_)) => SET,
+        Value::Hash(Hash::Packed(_)) => PACKED,
+        Value::Hash(Hash::Names(_)) => HASH,
+        Value::Sorted(Sorted {
+            is_large: false, ..
+        }) => SMALL_SORTED,
+        Value::Sorted(_) => LARGE_SORTED,
+    }
+}
+
+fn len(value: &Value) -> usize {
+    match value {
+        Value::Str(_) => 0,
+        Value::List(list) => list.len(),
+        Value::Set(set) => set.len(),
+        Value::Hash(hash) => hash.len(),
+        Value::Sorted(sorted) => sorted.len(),
+    }
+}
+
+/// Writes elements from a position on: one at least, and more while there is room. How many.
+fn write_elements(value: &Value, from: usize, room: usize, out: &mut Encoder) -> usize {
+    match value {
+        Value::Str(_) => 0,
+        Value::List(list) => {
+            let elements = list.iter_from(from);
+            fill(elements, room, out, |((), element), out| text(element, out))
+        }
+        Value::Set(Set::Ints(ints)) => {
+            let ints = ints[from..].iter();
+            fill(ints, room, out, |int, out| out.u64(int.cast_unsigned()))
+        }
+        Value::Set(Set::Names(names)) => {
+            let names = names.iter_from(from);
+            fill(names, room, out, |(name, ()), out| text(name.text(), out))
+        }
+        Value::Hash(Hash::Packed(packed)) => fill(
+            packed.iter().skip(from),
+            room,
+            out,
+            |(field, value), out| {
+                text(field, out);
+                text(value, out);
+            },
+        ),
+        Value::Hash(Hash::Names(names)) => {
+            fill(names.iter_from(from), room, out, |(name, value), out| {
+                text(name.text(), out);
+                text(value, out);
+            })
+        }
+        Value::Sorted(sorted) => fill(sorted.iter_from(from), room, out, |ranked, out| {
+            out.u64(ranked.score.to_bits());
+            text(&ranked.member, out);
+        }),
+    }
+}
+
+fn fill<T>(
+    elements: impl Iterator<Item = T>,
+    room: usize,
+    out: &mut Encoder,
+    write: impl Fn(T, &mut Encoder),
+) -> usize {
+    let mut count = 0;
+    for element in elements.take(ELEMENTS_MAX) {
+        write(element, out);
+        count += 1;
+        if out.len() >= room {
+            break;
+        }
+    }
+    count
+}
+
+/// What was loaded so far.
+#[derive(Debug, Default)]
+pub(crate) struct Loading {
+    databases: Vec<Database>,
+    now_ms: u64,
+    keys: u64,
+    /// The key whose elements are next.
+    open: Option<(Name, Item)>,
+    has_head: bool,
+    has_end: bool,
+}
+
+impl Loading {
+    /// Loads the next piece. Its bytes may come from a damaged disk: everything is checked.
+    pub(crate) fn load(&mut self, piece: Bytes) -> Result<(), String> {
+        let mut input = Decoder::new(piece);
+        let mut read = || {
+            while input.remaining() > 0 {
+                self.record(&mut input)?;
+            }
+            Ok(())
+        };
+        let wrong = |error: WireError| format!("the store's part is damaged: {error}");
+        read().map_err(wrong)
+    }
+
+    pub(crate) fn end(self) -> Result<Keyspace, String> {
+        if !self.has_end {
+            return Err("the store's part is incomplete: it has no end".to_owned());
+        }
+        Ok(Keyspace::loaded(self.databases, self.now_ms))
+    }
+
+    fn record(&mut self, input: &mut Decoder) -> Result<(), WireError> {
+        match (input.u8()?, self.has_head && !self.has_end) {
+            (HEAD, false) if !self.has_head => {
+                self.has_head = true;
+                if input.varint()? != FORMAT {
+                    return Err(WireError::Range("format of a snapshot"));
+                }
+                self.now_ms = input.varint()?;
+                Ok(())
+            }
+            (DATABASE, true) => self.database(input),
+            (KEY, true) => self.key(input),
+            (ELEMENTS, true) => self.elements(input),
+            (END, true) => {
+                self.close()?;
+                self.has_end = true;
+                match input.varint()? {
+                    keys if keys == self.keys => Ok(()),
+                    _ => Err(WireError::Range("count of keys")),
+                }
+            }
+            (kind, _) => Err(WireError::Tag("record of a snapshot", kind)),
+        }
+    }
+
+    fn database(&mut self, input: &mut Decoder) -> Result<(), WireError> {
+        self.close()?;
+        let db = input.varint()?;
+        if db < self.databases.len() as u64 || db >= u64::from(DATABASES) {
+            return Err(WireError::Range("order of databases"));
+        }
+        self.databases
+            .resize_with(db as usize + 1, Database::default);
+        Ok(())
+    }
+
+    fn key(&mut self, input: &mut Decoder) -> Result<(), WireError> {
+        self.close()?;
+        let name = Name::new(&input.bytes()?);
+        let version = input.u64()?;
+        if version == 0 {
+            return Err(WireError::Range("version of a key"));
+        }
+        let expires_ms = match input.varint()? {
+            0 => NEVER,
+            end => end - 1,
+        };
+        let value = match input.u8()? {
+            STRING => Value::Str(Str::new(&input.bytes()?)),
+            SUM_STRING => Value::Str(Str {
+                form: Form::Sum,
+                ..Str::new(&input.bytes()?)
+            }),
+            RAW_STRING => Value::Str(Str::raw(Bytes::copy_from_slice(&input.bytes()?))),
+            LIST => Value::List(List::default()),
+            INTS => Value::Set(Set::default()),
+            SET => Value::Set(Set::Names(crate::tree::Tree::default())),
+            PACKED => Value::Hash(Hash::default()),
+            HASH => Value::Hash(Hash::Names(crate::tree::Tree::default())),
+            SMALL_SORTED => Value::Sorted(Sorted::default()),
+            LARGE_SORTED => Value::Sorted(Sorted::large()),
+            kind => return Err(WireError::Tag("kind of a value", kind)),
+        };
+        let item = Item {
+            value,
+            expires_ms,
+            version,
+        };
+        self.open = Some((name, item));
+        Ok(())
+    }
+
+    fn elements(&mut self, input: &mut Decoder) -> Result<(), WireError> {
+        let (_, item) = self
+            .open
+            .as_mut()
+            .ok_or(WireError::Range("place of elements"))?;
+        let kind = kind(&item.value);
+        for _ in 0..input.count(1)? {
+            read_element(&mut item.value, input)?;
+        }
+        // One that has become another kind on the way was not written so.
+        match kind == self::kind(&item.value) {
+            true => Ok(()),
+            false => Err(WireError::Range("elements of a small value")),
+        }
+    }
+
+    /// The elements of the last key are complete.
+    fn close(&mut self) -> Result<(), WireError> {
+        let Some((name, item)) = self.open.take() else {
+            return Ok(());
+        };
+        if item.value.is_empty() {
+            return Err(WireError::Range("count of elements"));
+        }
+        let database = self
+            .databases
+            .last_mut()
+            .ok_or(WireError::Range("database of a key"))?;
+        let last = database
+            .keys()
+            .len()
+            .checked_sub(1)
+            .and_then(|last| database.keys().at(last));
+        if last.is_some_and(|(last, _)| *last >= name) {
+            return Err(WireError::Range("order of keys"));
+        }
+        database.put(name.as_sought(), item);
+        self.keys += 1;
+        Ok(())
+    }
+}
+
+fn read_element(value: &mut Value, input: &mut Decoder) -> Result<(), WireError> {
+    let is_new = match value {
+        Value::Str(_) => return Err(WireError::Range("elements of a string")),
+        Value::List(list) => {
+            list.push((), input.bytes()?[..].into());
+            true
+        }
+        Value::Set(set @ Set::Ints(_)) => {
+            let int = input.u64()?.cast_signed();
+            set.insert(int.to_string().as_bytes())
+        }
+        Value::Set(set) => set.insert(&input.bytes()?),
+        Value::Hash(hash) => {
+            let field = input.bytes()?;
+            !hash.set(&field, &input.bytes()?)
+        }
+        Value::Sorted(sorted) => {
+            let score = f64::from_bits(input.u64()?);
+            if score.is_nan() {
+                return Err(WireError::Range("score"));
+            }
+            sorted.set(&input.bytes()?, score).is_none()
+        }
+    };
+    match is_new {
+        true => Ok(()),
+        false => Err(WireError::Range("elements that repeat")),
+    }
+}

@@ -1,0 +1,269 @@
+//! The store as an application.
+
+use crate::body::{Call, Request};
+use crate::context::{Exec, View};
+use crate::dispatch;
+use crate::footprint;
+use crate::keyspace::Keyspace as Databases;
+use crate::random::Random;
+use crate::reply::Reply;
+use crate::snapshot::{Cut, Loading};
+use crate::text::Sought;
+use bytes::Bytes;
+use quorate_core::{Application, At, Encoder, Payload, Touches, Wire};
+use quorate_resp::Resp;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// Whoever is told of messages.
+pub trait Subscribers: Send + Sync {
+    /// A message was sent to a channel: it is told on every replica, once, in the order of the log. The call must not
+    /// wait for anything.
+    fn publish(&self, channel: &Bytes, message: &Bytes);
+}
+
+/// A read of the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Query {
+    /// The replies of calls that only read.
+    Calls {
+        /// The version of the protocol that the client speaks.
+        resp: Resp,
+        /// The database in which the calls look.
+        db: u32,
+        /// The clock of the replica, in ns since the Unix epoch.
+        clock_ns: u64,
+        /// The calls, in order.
+        calls: Vec<Call>,
+    },
+    /// The versions of keys, each in its database, for whoever watches them.
+    Versions {
+        /// The clock of the replica, in ns since the Unix epoch.
+        clock_ns: u64,
+        /// The databases and the keys.
+        keys: Vec<(u32, Bytes)>,
+    },
+    /// How large each database is.
+    Keyspace,
+}
+
+/// The answer to a read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The replies, one behind the other: of all calls, or of the first ones up to that with which they reached
+    /// [`REPLIES_BYTES_MAX`](crate::REPLIES_BYTES_MAX).
+    Replies(Bytes),
+    /// The version of each key; 0 for no such key.
+    Versions(Vec<u64>),
+    /// The size of each database.
+    Keyspace(Keyspace),
+    /// Something that was looked at is over by the clock, and not yet by the log: to be asked through the log.
+    Due,
+}
+
+/// The sizes of databases.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Keyspace {
+    /// The size of each database, in the order of their numbers.
+    pub databases: Vec<DatabaseSize>,
+}
+
+/// The size of one database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DatabaseSize {
+    /// The number of keys.
+    pub keys: u64,
+    /// The number of keys that have an end.
+    pub expires: u64,
+}
+
+/// The store: databases of keys that hold strings, lists, sets, hashes or sorted sets.
+#[derive(Default)]
+pub struct Store {
+    databases: Databases,
+    subscribers: Option<Arc<dyn Subscribers>>,
+    loading: Loading,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("databases", &self.databases)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// An empty store whose messages nobody hears.
+    #[must_use]
+    pub fn new() -> Self {
+        Store::default()
+    }
+
+    /// An empty store that tells messages to these.
+    #[must_use]
+    pub fn with_subscribers(subscribers: Arc<dyn Subscribers>) -> Self {
+        Store {
+            subscribers: Some(subscribers),
+            ..Store::default()
+        }
+    }
+
+    /// Carries out a body. What is no body changes nothing, and comes to nothing.
+    fn execute(&mut self, at: At, body: &Bytes) -> Bytes {
+        self.databases.advance(at.stamp_ns / NS_PER_MS);
+        let Ok(request) = Request::from_bytes(body.clone()) else {
+            return Bytes::new();
+        };
+        let mut out = Reply::new(request.resp);
+        let mut exec = Exec::new(&mut self.databases, request.db, version(at));
+        dispatch::carry_out(&mut exec, &request, at.admission, &mut out);
+        let published = exec.published;
+        for (channel, message) in &published {
+            if let Some(subscribers) = &self.subscribers {
+                subscribers.publish(channel, message);
+            }
+        }
+        out.into_writer().into_bytes()
+    }
+
+    fn answer_calls(&self, resp: Resp, db: u32, clock_ns: u64, calls: &[Call]) -> Answer {
+        if db >= crate::keyspace::DATABASES {
+            return Answer::Replies(Bytes::new());
+        }
+        let is_due = Cell::new(false);
+        let random = RefCell::new(Random::new(clock_ns));
+        let clock_ms = clock_ns / NS_PER_MS;
+        let view = || View::new(&self.databases, db, clock_ms, &is_due, &random);
+        let mut out = Reply::new(resp);
+        dispatch::answer(view, calls, &mut out);
+        match is_due.get() {
+            true => Answer::Due,
+            false => Answer::Replies(out.into_writer().into_bytes()),
+        }
+    }
+
+    fn versions(&self, clock_ns: u64, keys: &[(u32, Bytes)]) -> Answer {
+        let is_due = Cell::new(false);
+        let random = RefCell::new(Random::new(0));
+        let clock_ms = clock_ns / NS_PER_MS;
+        let version = |(db, key): &(u32, Bytes)| {
+            let view = View::new(&self.databases, *db, clock_ms, &is_due, &random);
+            view.item(Sought::new(key)).map_or(0, |item| item.version)
+        };
+        let of_databases = keys
+            .iter()
+            .filter(|(db, _)| *db < crate::keyspace::DATABASES);
+        let versions = of_databases.map(version).collect();
+        match is_due.get() {
+            true => Answer::Due,
+            false => Answer::Versions(versions),
+        }
+    }
+
+    fn sizes(&self) -> Keyspace {
+        let now_ms = self.databases.now_ms();
+        let databases = self
+            .databases
+            .databases()
+            .iter()
+            .map(|database| DatabaseSize {
+                keys: database.len(now_ms) as u64,
+                expires: database.ending(now_ms) as u64,
+            });
+        Keyspace {
+            databases: databases.collect(),
+        }
+    }
+}
+
+/// The version of what a command changes: a name that no other command has, wherever it ends up in the log.
+fn version(at: At) -> u64 {
+    let mut name = Encoder::new();
+    at.payload.entry.encode(&mut name);
+    name.u32(at.index);
+    xxh3_64(&name.into_bytes()).max(1)
+}
+
+impl Application for Store {
+    type Query = Query;
+    type Answer = Answer;
+    type Cut = Cut;
+
+    fn apply(&mut self, at: At, body: &Bytes, _: &[Payload]) -> Bytes {
+        debug_assert!(!self.databases.has_attempts(), "decided behind what is not");
+        self.execute(at, body)
+    }
+
+    fn grows(body: &Bytes) -> bool {
+        footprint::grows(body)
+    }
+
+    fn touches() -> Option<Touches> {
+        Some(footprint::touches)
+    }
+
+    fn is_retractable(&self, body: &Bytes) -> bool {
+        footprint::is_retractable(&self.databases, body)
+    }
+
+    fn attempt(&mut self, at: At, body: &Bytes) -> Bytes {
+        self.databases.begin_attempt();
+        self.execute(at, body)
+    }
+
+    fn keep(&mut self) {
+        self.databases.keep_attempt();
+    }
+
+    fn retract(&mut self) {
+        self.databases.retract_attempt();
+    }
+
+    fn tidy(&mut self) -> bool {
+        self.databases.free_one()
+    }
+
+    fn query(&self, query: &Query) -> Answer {
+        match query {
+            Query::Calls {
+                resp,
+                db,
+                clock_ns,
+                calls,
+            } => self.answer_calls(*resp, *db, *clock_ns, calls),
+            Query::Versions { clock_ns, keys } => self.versions(*clock_ns, keys),
+            Query::Keyspace => Answer::Keyspace(self.sizes()),
+        }
+    }
+
+    fn cut(&mut self) -> Cut {
+        Cut::new(&self.databases)
+    }
+
+    fn piece(&mut self, cut: &mut Cut, bytes: usize) -> Option<Bytes> {
+        cut.next_piece(bytes)
+    }
+
+    fn release(&mut self, _: Cut) {}
+
+    fn empty(&self) -> Self {
+        Store {
+            subscribers: self.subscribers.clone(),
+            ..Store::default()
+        }
+    }
+
+    fn load(&mut self, piece: Bytes) -> Result<(), String> {
+        self.loading.load(piece)
+    }
+
+    fn loaded(&mut self) -> Result<(), String> {
+        self.databases = std::mem::take(&mut self.loading).end()?;
+        Ok(())
+    }
+}
