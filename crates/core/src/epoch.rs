@@ -59,6 +59,12 @@ impl Epoch {
     /// the first there was.
     pub const FACE: &str = "face";
 
+    /// The parameter of a group's first epoch that names the store behind the interface of Redis.
+    pub const REDIS: &str = "redis";
+
+    /// The parameters of a first epoch that concern what is above the log, and no protocol.
+    pub const ABOVE_THE_LOG: [&str; 2] = [Epoch::FACE, Epoch::REDIS];
+
     /// What handshakes compare: equal digests mean equal epochs.
     #[must_use]
     pub fn digest(&self) -> u64 {

@@ -14,7 +14,8 @@ impl Params<'_> {
     /// Refuses names that mean nothing.
     pub(crate) fn check_names(&self) -> Result<(), String> {
         // What is above the log is no protocol's business.
-        let is_known = |name: &str| self.known.contains(&name) || name == Epoch::FACE;
+        let is_known =
+            |name: &str| self.known.contains(&name) || Epoch::ABOVE_THE_LOG.contains(&name);
         match self.epoch.params.keys().find(|name| !is_known(name)) {
             None => Ok(()),
             Some(name) => Err(format!(

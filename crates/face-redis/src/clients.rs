@@ -1,0 +1,211 @@
+//! The connections of this replica, as `CLIENT LIST` shows them.
+
+use bytes::Bytes;
+use quorate_resp::Resp;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// What the client of a connection has said of itself and done last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spoken {
+    pub(crate) name: Bytes,
+    /// The name of the client's library.
+    pub(crate) library: Bytes,
+    /// The version of the client's library.
+    pub(crate) version: Bytes,
+    pub(crate) user: Bytes,
+    pub(crate) resp: Resp,
+    pub(crate) db: u32,
+    /// Calls that wait for `EXEC`, after `MULTI`.
+    pub(crate) queued: Option<usize>,
+    /// How many channels and how many patterns it subscribes to.
+    pub(crate) subscriptions: [usize; 2],
+    /// The last command.
+    pub(crate) command: Option<&'static str>,
+}
+
+/// All connections that are open.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    open: Mutex<BTreeMap<u64, Arc<Client>>>,
+    next: AtomicU64,
+    /// A connection ended.
+    left: Notify,
+}
+
+/// One connection, as others see it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// The number of the connection, which no other connection of this replica gets.
+    pub(crate) id: u64,
+    /// The address of the client.
+    pub(crate) from: SocketAddr,
+    /// The address that the client reached.
+    pub(crate) to: Option<SocketAddr>,
+    began: Instant,
+    shown: Mutex<Shown>,
+    is_to_close: AtomicBool,
+    ordered: Notify,
+}
+
+/// What a connection tells of itself.
+#[derive(Clone, Debug)]
+struct Shown {
+    active: Instant,
+    spoken: Spoken,
+}
+
+impl Clients {
+    /// Adds a connection, unless so many are open already.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        from: SocketAddr,
+        to: Option<SocketAddr>,
+        most: usize,
+    ) -> Option<Place> {
+        let mut open = self.lock();
+        if open.len() >= most {
+            return None;
+        }
+        let now = Instant::now();
+        let client = Arc::new(Client {
+            id: self.next.fetch_add(1, Relaxed) + 1,
+            from,
+            to,
+            began: now,
+            shown: Mutex::new(Shown {
+                active: now,
+                spoken: Spoken::default(),
+            }),
+            is_to_close: AtomicBool::new(false),
+            ordered: Notify::new(),
+        });
+        open.insert(client.id, Arc::clone(&client));
+        Some(Place {
+            client,
+            clients: Arc::clone(self),
+        })
+    }
+
+    /// How many connections are open.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// All connections by number.
+    pub(crate) fn all(&self) -> Vec<Arc<Client>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Has all connections end.
+    pub(crate) fn close_all(&self) {
+        self.all().iter().for_each(|client| client.close());
+    }
+
+    /// Waits until no connection is left.
+    pub(crate) async fn all_left(&self) {
+        while self.count() > 0 {
+            self.left.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a connection among all; free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The connection that has the place.
+    pub(crate) client: Arc<Client>,
+    clients: Arc<Clients>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.clients.lock().remove(&self.client.id);
+        self.clients.left.notify_one();
+    }
+}
+
+impl Client {
+    /// Has the connection end, whatever it is doing.
+    pub(crate) fn close(&self) {
+        self.is_to_close.store(true, Relaxed);
+        self.ordered.notify_one();
+    }
+
+    /// Whether the connection is to end.
+    pub(crate) fn is_to_close(&self) -> bool {
+        self.is_to_close.load(Relaxed)
+    }
+
+    /// Waits until the connection is to end.
+    pub(crate) async fn ordered_to_close(&self) {
+        while !self.is_to_close() {
+            self.ordered.notified().await;
+        }
+    }
+
+    /// Notes what the connection did just now.
+    pub(crate) fn show(&self, spoken: Spoken) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        *shown = Shown {
+            active: Instant::now(),
+            spoken,
+        };
+    }
+
+    /// The user in whose name the connection asks.
+    pub(crate) fn user(&self) -> Bytes {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.spoken.user.clone()
+    }
+
+    /// Whether the connection takes messages of channels.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.spoken.subscriptions.iter().sum::<usize>() > 0
+    }
+
+    /// The line of `CLIENT LIST` about the connection.
+    pub(crate) fn line(&self) -> String {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let spoken = &shown.spoken;
+        let to = self.to.map_or_else(|| "?".to_owned(), |to| to.to_string());
+        let [channels, patterns] = spoken.subscriptions;
+        let flags = match (channels + patterns > 0, spoken.queued) {
+            (true, _) => "P",
+            (false, Some(_)) => "x",
+            (false, None) => "N",
+        };
+        let queued = spoken.queued.map_or(-1, |queued| queued as i64);
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        let mut line = format!(
+            "id={} addr={} laddr={to} fd=-1 name={} age={} idle={} flags={flags} db={} sub={channels} \
+             psub={patterns} multi={queued} qbuf=0 qbuf-free=0 events=r cmd={} user={} redir=-1 resp={}",
+            self.id,
+            self.from,
+            text(&spoken.name),
+            self.began.elapsed().as_secs(),
+            shown.active.elapsed().as_secs(),
+            spoken.db,
+            spoken.command.unwrap_or("NULL"),
+            text(&spoken.user),
+            spoken.resp.number()
+        );
+        for (name, value) in [("lib-name", &spoken.library), ("lib-ver", &spoken.version)] {
+            if !value.is_empty() {
+                let _ = write!(line, " {name}={}", text(value));
+            }
+        }
+        line
+    }
+}

@@ -1,0 +1,33 @@
+//! The Redis face: what clients of Redis speak, over a replica's handle.
+//!
+//! A connection is a task ([`serve`]). Of what a client sent at once, consecutive calls of the store become one
+//! command body or one query, so that a pipeline costs one entry of the log; what concerns the connection alone, such
+//! as `HELLO`, `CLIENT` and `CONFIG`, is answered here. Transactions are gathered here and ordered as one body.
+//! Messages of `PUBLISH` go through the log, and every replica hands them to its own subscribers ([`Subscriptions`]).
+//!
+//! What a client is told, and what it is not: `docs/guide/redis.md`.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "clients are told the time, and how long they have been connected"
+)]
+
+mod access;
+mod clients;
+mod connection;
+mod dispatch;
+mod execute;
+mod gathered;
+mod limits;
+mod own;
+mod page;
+mod pubsub;
+mod serve;
+mod server;
+mod session;
+mod subscriber;
+mod table;
+
+pub use access::{AccessError, Users};
+pub use limits::Limits;
+pub use pubsub::Subscriptions;
+pub use serve::{FaceOptions, serve};

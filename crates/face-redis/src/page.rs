@@ -1,0 +1,65 @@
+//! What operators see at the admin address: health, status, metrics, and how the cluster is changed.
+
+use crate::server::Server;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use quorate_face_common::{Console, Metrics, MoreMetrics, Page, Probing, add_routes, json};
+use quorate_redis_store::Query;
+use quorate_server::Consistency;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The routes for operators.
+pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
+    let (probed, counted) = (Arc::clone(server), Arc::clone(server));
+    let more: MoreMetrics = Arc::new(move || {
+        let page = figures(&counted);
+        Box::pin(async move { page })
+    });
+    let console = Console {
+        handle: server.handle.clone(),
+        metrics,
+        more_metrics: Some(more),
+        counts: Arc::default(),
+        probe: Arc::new(move |consistency| probe(Arc::clone(&probed), consistency)),
+        guard: None,
+    };
+    add_routes(Router::new().route("/version", get(version)), console)
+}
+
+/// A read of the store.
+fn probe(server: Arc<Server>, consistency: Consistency) -> Probing {
+    Box::pin(async move {
+        let read = server.handle.read(Query::Keyspace, consistency).await;
+        read.map(|_| ()).map_err(|failure| failure.to_string())
+    })
+}
+
+/// What the face counts.
+fn figures(server: &Server) -> Page {
+    let mut page = Page::default();
+    let counters = &server.counters;
+    let all = [
+        (
+            "quorate_redis_commands_total",
+            "Commands of clients that were taken.",
+            &counters.commands,
+        ),
+        (
+            "quorate_redis_errors_total",
+            "Errors that clients were told.",
+            &counters.errors,
+        ),
+    ];
+    for (name, help, counter) in all {
+        page.counter(name, help, counter.load(Relaxed));
+    }
+    page
+}
+
+async fn version() -> Response {
+    let version = env!("CARGO_PKG_VERSION");
+    json(StatusCode::OK, format!(r#"{{"quorate":"{version}"}}"#))
+}

@@ -1,0 +1,103 @@
+//! What all connections of a replica share.
+
+use crate::access::Users;
+use crate::clients::Clients;
+use crate::limits::Limits;
+use crate::pubsub::Subscriptions;
+use bytes::Bytes;
+use quorate_core::{Principal, Wire};
+use quorate_redis_store::{Answer, Call, Query, Request, Store};
+use quorate_resp::Resp;
+use quorate_server::{Consistency, Failure, Handle};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The replica as its clients see it.
+pub(crate) struct Server {
+    pub(crate) handle: Handle<Store>,
+    pub(crate) limits: Limits,
+    pub(crate) users: Users,
+    pub(crate) subscriptions: Arc<Subscriptions>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) counters: Counters,
+    /// The first port for clients.
+    pub(crate) port: u16,
+    /// The address for operators.
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) began: Instant,
+}
+
+/// What is counted since the start, or since `CONFIG RESETSTAT`.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Connections that were accepted.
+    pub(crate) connections: AtomicU64,
+    /// Connections that were refused, for want of room.
+    pub(crate) refused: AtomicU64,
+    /// Commands of all kinds that were taken.
+    pub(crate) commands: AtomicU64,
+    /// Errors that clients were told.
+    pub(crate) errors: AtomicU64,
+}
+
+impl Server {
+    /// Orders a body; the result is what the client gets.
+    pub(crate) async fn order(&self, request: &Request) -> Result<Bytes, Failure> {
+        let result = self
+            .handle
+            .write(request.to_bytes(), Principal::default())
+            .await?;
+        // The store has told that this was no body: a bug, and nothing was done.
+        match result.is_empty() {
+            true => Err(Failure::NotServing),
+            false => Ok(result),
+        }
+    }
+
+    /// Asks calls that change nothing; `None` if they have to be ordered, for a key's time is over by the clock and not
+    /// yet by the log.
+    pub(crate) async fn ask(
+        &self,
+        resp: Resp,
+        db: u32,
+        calls: Vec<Call>,
+        consistency: Consistency,
+    ) -> Result<Option<Bytes>, Failure> {
+        let query = Query::Calls {
+            resp,
+            db,
+            clock_ns: clock_ns(),
+            calls,
+        };
+        match self.handle.read(query, consistency).await? {
+            Answer::Replies(replies) => Ok(Some(replies)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The versions of keys, and with no keys a moment before which everything that was answered is applied here.
+    pub(crate) async fn versions(&self, keys: Vec<(u32, Bytes)>) -> Result<Vec<u64>, Failure> {
+        let query = Query::Versions {
+            clock_ns: clock_ns(),
+            keys,
+        };
+        match self.handle.read(query, Consistency::Linearizable).await? {
+            Answer::Versions(versions) => Ok(versions),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The replica's clock, in ns since the Unix epoch.
+fn clock_ns() -> u64 {
+    u64::try_from(since_epoch().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The replica's clock, since the Unix epoch.
+pub(crate) fn since_epoch() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
