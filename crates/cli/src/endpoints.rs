@@ -1,6 +1,7 @@
 //! `--endpoints`: where a cluster is asked.
 
 use crate::Failure;
+use crate::redis_endpoint::{REDIS, admin_of};
 use clap::Args;
 use quorate_server::StatusPage;
 use quorate_tls::Connector;
@@ -17,7 +18,8 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Endpoints {
     /// Where clients reach any replica, or several; the others are found from there. TLS is spoken to
-    /// https://HOST:PORT, and without a scheme if certificates are given
+    /// https://HOST:PORT, and without a scheme if certificates are given; replicas with the Redis face are asked where
+    /// they serve operators, at redis://HOST:PORT
     #[arg(
         long = "endpoints",
         env = "QUORATE_ENDPOINTS",
@@ -61,7 +63,11 @@ impl Asked {
                 "--endpoints {url:?} is not of the form host:port, http://host:port or https://host:port"
             )));
         }
-        let complete: Vec<String> = urls.iter().map(|url| tls.complete(url)).collect();
+        let complete = urls.iter().map(|url| match url.strip_prefix(REDIS) {
+            Some(address) => admin_of(address),
+            None => Ok(tls.complete(url)),
+        });
+        let complete: Vec<String> = all_found(complete).map_err(Failure::Failed)?;
         let tls = tls.connector(&complete).map_err(Failure::Usage)?;
         Ok(Asked {
             places: complete.iter().map(|url| place(url).to_owned()).collect(),
@@ -93,14 +99,14 @@ impl Asked {
         page.map_err(|error| format!("{url} is no Quorate replica: {error}"))
     }
 
-    /// Asks the first that answers at all for something.
-    pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<(), Failure> {
+    /// Asks the first that answers at all for something; what it says.
+    pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
         let body = serde_json::to_string(body);
         let body = body.map_err(|error| Failure::Failed(error.to_string()))?;
         let mut why = String::new();
         for place in &self.places {
             match self.fetcher.post(place, path, &body, ANSWER_TIMEOUT) {
-                Ok((200, _)) => return Ok(()),
+                Ok((200, answer)) => return Ok(answer),
                 Ok((_, answer)) => return Err(Failure::Failed(answer)),
                 Err(error) => why = error,
             }
@@ -109,8 +115,23 @@ impl Asked {
     }
 }
 
+/// The places that were found; an error if none was.
+fn all_found(places: impl Iterator<Item = Result<String, String>>) -> Result<Vec<String>, String> {
+    let (mut found, mut lost) = (Vec::new(), None);
+    for place in places {
+        match place {
+            Ok(place) => found.push(place),
+            Err(why) => lost = Some(why),
+        }
+    }
+    match lost.filter(|_| found.is_empty()) {
+        None => Ok(found),
+        Some(why) => Err(why),
+    }
+}
+
 fn is_endpoint(url: &str) -> bool {
-    let place = place(url);
+    let place = place(url.strip_prefix(REDIS).unwrap_or(url));
     match place
         .strip_prefix("https://")
         .unwrap_or(place)

@@ -8,6 +8,7 @@ mod connections;
 mod console;
 mod dial;
 mod forward;
+mod member_routes;
 mod metered;
 mod page;
 mod probe_counts;

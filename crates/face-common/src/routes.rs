@@ -1,17 +1,18 @@
 //! Routes for operators: health, status, metrics.
 
 use crate::console::{Console, Metrics, RouteRight, json};
+use crate::member_routes::{change_members, not_changed};
 use crate::page::Page;
 use crate::probes::add_probes;
 use axum::Router;
-use axum::body::to_bytes;
+use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use quorate_core::Application;
-use quorate_server::{ChangeError, GroupChange, Handle, ProcessFigures, ProtocolPage, StatusPage};
+use quorate_server::{GroupChange, Handle, ProcessFigures, ProtocolPage, StatusPage};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,10 +42,18 @@ where
             post(async move |request: Request| {
                 let (parts, body) = request.into_parts();
                 console.admit(RouteRight::Change, parts).await?;
-                let body = to_bytes(body, PAGE_BYTES_MAX).await;
-                let body =
-                    body.map_err(|why| (StatusCode::BAD_REQUEST, why.to_string()).into_response())?;
+                let body = page(body).await?;
                 Ok::<_, Response>(protocol(&console, &body).await)
+            })
+        })
+        .route("/cluster/members", {
+            let console = console.clone();
+            post(async move |request: Request| {
+                let (parts, body) = request.into_parts();
+                console.admit(RouteRight::Change, parts).await?;
+                let body = page(body).await?;
+                let probe = async |consistency| (console.probe)(consistency).await;
+                Ok::<_, Response>(change_members(&console.handle, probe, &body).await)
             })
         })
         .route("/metrics", {
@@ -62,6 +71,12 @@ where
                 Ok::<_, Response>(metrics_page(&console.handle, metrics, page).await)
             })
         })
+}
+
+/// What was posted, if it is short.
+async fn page(body: Body) -> Result<Bytes, Response> {
+    let body = to_bytes(body, PAGE_BYTES_MAX).await;
+    body.map_err(|why| (StatusCode::BAD_REQUEST, why.to_string()).into_response())
 }
 
 /// What `quorate status` shows.
@@ -84,14 +99,7 @@ async fn protocol<A: Application>(console: &Console<A>, body: &Bytes) -> Respons
     let change = GroupChange::Protocol { name, params };
     match console.handle.change_soon(change).await {
         Ok(()) => StatusCode::OK.into_response(),
-        Err(ChangeError::Failed(failure)) => {
-            let code = match failure.may_be_done() {
-                true => StatusCode::GATEWAY_TIMEOUT,
-                false => StatusCode::SERVICE_UNAVAILABLE,
-            };
-            (code, failure.to_string()).into_response()
-        }
-        Err(why) => (StatusCode::CONFLICT, why.to_string()).into_response(),
+        Err(error) => not_changed(&error),
     }
 }
 

@@ -90,7 +90,8 @@ pub use security::{
     ClientListeners, ClientPorts, Connection, Door, Listener, bind, bind_datagrams,
 };
 pub use status::{
-    ClockPage, EpochPage, MemberPage, ProtocolPage, RaisedAlarm, Role, Status, StatusPage,
+    ClockPage, EpochPage, MemberPage, MembersPage, ProtocolPage, RaisedAlarm, Role, Status,
+    StatusPage,
 };
 pub use stop_signal::StopSignal;
 pub use test_source::TestSource;

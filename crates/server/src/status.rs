@@ -110,6 +110,18 @@ pub struct ProtocolPage {
     pub params: BTreeMap<String, String>,
 }
 
+/// What is posted to `/cluster/members`: one change of who is a member.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MembersPage {
+    /// Let a new replica follow, whose peer port has this URL.
+    Add(String),
+    /// Make the learner with this number a member.
+    Promote(u16),
+    /// Let the replica with this number leave.
+    Remove(u16),
+}
+
 /// The page `/status`: names are stable, units are in the names.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StatusPage {

@@ -1,23 +1,77 @@
-//! Asking for changes: etcd's Cluster service, as `etcdctl member` does.
+//! Asking for changes: etcd's Cluster service, as `etcdctl member` does, or a page where a face has none.
 
 use crate::Failure;
 use crate::endpoints::{ANSWER_TIMEOUT, Asked};
 use quorate_etcd_api::etcdserverpb::{MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest};
 use quorate_face_common::Dialer;
 use quorate_face_etcd::client::{ClusterClient, in_words};
+use quorate_server::MembersPage;
 use tokio::runtime::Runtime;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-/// A connection to a replica.
-pub(super) struct Admin {
+/// Where changes are asked for, by what a replica's face has for that.
+pub(super) enum Admin {
+    /// A call of etcd's API.
+    Calls(Box<Calls>),
+    /// A page that is posted.
+    Pages(Asked),
+}
+
+impl Admin {
+    /// Finds the first endpoint that answers.
+    pub(super) fn connect(asked: Asked) -> Result<Admin, String> {
+        let version = asked
+            .places
+            .iter()
+            .find_map(|place| asked.get(place, "/version").ok());
+        match version.is_some_and(|version| !version.contains("etcdserver")) {
+            true => Ok(Admin::Pages(asked)),
+            false => Calls::connect(&asked).map(|calls| Admin::Calls(Box::new(calls))),
+        }
+    }
+
+    /// Adds a replica; says its number.
+    pub(super) fn add(&self, peer_url: &str) -> Result<u16, Failure> {
+        match self {
+            Admin::Calls(calls) => calls.add(peer_url),
+            Admin::Pages(asked) => post(asked, MembersPage::Add(peer_url.to_owned())),
+        }
+    }
+
+    /// Makes a learner a member.
+    pub(super) fn promote(&self, id: u16) -> Result<(), Failure> {
+        match self {
+            Admin::Calls(calls) => calls.promote(id),
+            Admin::Pages(asked) => post(asked, MembersPage::Promote(id)).map(drop),
+        }
+    }
+
+    /// Removes a replica.
+    pub(super) fn remove(&self, id: u16) -> Result<(), Failure> {
+        match self {
+            Admin::Calls(calls) => calls.remove(id),
+            Admin::Pages(asked) => post(asked, MembersPage::Remove(id)).map(drop),
+        }
+    }
+}
+
+/// Posts a change of members; the answer is the number of the replica.
+fn post(asked: &Asked, page: MembersPage) -> Result<u16, Failure> {
+    let answer = asked.post("/cluster/members", &page)?;
+    let id = answer.trim().parse();
+    id.map_err(|_| Failure::Failed("the answer names no replica".to_owned()))
+}
+
+/// A connection to a replica with etcd's face.
+pub(super) struct Calls {
     runtime: Runtime,
     client: ClusterClient<Channel>,
 }
 
-impl Admin {
+impl Calls {
     /// Connects to the first endpoint that lets it.
-    pub(super) fn connect(asked: &Asked) -> Result<Admin, String> {
+    fn connect(asked: &Asked) -> Result<Calls, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -34,7 +88,7 @@ impl Admin {
             match runtime.block_on(channel.connect_with_connector(dialer)) {
                 Ok(channel) => {
                     let client = ClusterClient::new(channel);
-                    return Ok(Admin { runtime, client });
+                    return Ok(Calls { runtime, client });
                 }
                 Err(error) => why = unreached(place, &error),
             }
@@ -43,7 +97,7 @@ impl Admin {
     }
 
     /// Adds a replica; says its number.
-    pub(super) fn add(&self, peer_url: &str) -> Result<u16, Failure> {
+    fn add(&self, peer_url: &str) -> Result<u16, Failure> {
         let request = MemberAddRequest {
             peer_urls: vec![peer_url.to_owned()],
             is_learner: false,
@@ -56,7 +110,7 @@ impl Admin {
     }
 
     /// Makes a learner a member.
-    pub(super) fn promote(&self, id: u16) -> Result<(), Failure> {
+    fn promote(&self, id: u16) -> Result<(), Failure> {
         let request = MemberPromoteRequest { id: id.into() };
         let mut client = self.client.clone();
         let answer = self
@@ -66,7 +120,7 @@ impl Admin {
     }
 
     /// Removes a replica.
-    pub(super) fn remove(&self, id: u16) -> Result<(), Failure> {
+    fn remove(&self, id: u16) -> Result<(), Failure> {
         let request = MemberRemoveRequest { id: id.into() };
         let mut client = self.client.clone();
         let answer = self
