@@ -12,7 +12,8 @@
 #
 # What runs until it is stopped (`quorate up`, `serve`, `etcd`, `gateway`), or waits for the next block (`cluster replace`), runs
 # in the background once it has said that it is ready, and must end with 0 when it is stopped. Commands of programs that
-# are not installed (etcdctl, curl) are skipped. Needs the ports 2379 to 2400, 2479 and 2480.
+# are not installed (etcdctl, curl, redis-cli) are skipped. Needs the ports 2379 to 2400, 2479, 2480 and
+# 6379 to 6387.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -115,7 +116,7 @@ cargo() {
 }
 curl() { command curl --fail --silent --show-error "$@"; }
 commands=() logs=()
-for program in etcdctl curl; do
+for program in etcdctl curl redis-cli; do
   if ! type -P "$program" >/dev/null; then
     eval "$program() { cat >/dev/null; echo 'skipped: $program is not installed'; }"
   fi

@@ -15,9 +15,15 @@ pub(crate) enum FaceName {
     Etcd,
     /// Keys and values over HTTP; with nezha, writes of different keys need not wait for each other
     Plain,
+    /// Redis's protocol, over a store of Quorate's own
+    Redis,
 }
 
 const PLAIN: &str = "plain";
+const REDIS: &str = "redis";
+
+/// The store behind the Redis face that this program has.
+const EMBEDDED: &str = "embedded";
 
 impl FaceName {
     /// The name on the command line.
@@ -25,13 +31,25 @@ impl FaceName {
         match self {
             FaceName::Etcd => "etcd",
             FaceName::Plain => PLAIN,
+            FaceName::Redis => REDIS,
+        }
+    }
+
+    /// What keeps the data, where a face could have one of several.
+    pub(crate) fn store(self) -> Option<&'static str> {
+        match self {
+            FaceName::Etcd | FaceName::Plain => None,
+            FaceName::Redis => Some(EMBEDDED),
         }
     }
 
     /// Adds it to the parameters of a first epoch. The first face there was has no name there.
     pub(crate) fn add_to(self, params: &mut BTreeMap<String, String>) {
-        if self == FaceName::Plain {
-            params.insert(Epoch::FACE.to_owned(), PLAIN.to_owned());
+        if self != FaceName::Etcd {
+            params.insert(Epoch::FACE.to_owned(), self.name().to_owned());
+        }
+        if let Some(store) = self.store() {
+            params.insert(Epoch::REDIS.to_owned(), store.to_owned());
         }
     }
 
@@ -40,10 +58,22 @@ impl FaceName {
     /// # Errors
     /// When this program does not have it.
     pub(crate) fn of(params: &BTreeMap<String, String>) -> Result<FaceName, String> {
-        match params.get(Epoch::FACE).map(String::as_str) {
-            None => Ok(FaceName::Etcd),
-            Some(PLAIN) => Ok(FaceName::Plain),
-            Some(other) => Err(format!(
+        let store = params.get(Epoch::REDIS).map(String::as_str);
+        match (params.get(Epoch::FACE).map(String::as_str), store) {
+            (None, None) => Ok(FaceName::Etcd),
+            (Some(PLAIN), None) => Ok(FaceName::Plain),
+            (Some(REDIS), Some(EMBEDDED)) => Ok(FaceName::Redis),
+            (Some(REDIS), other) => Err(format!(
+                "this cluster was begun for the face redis with {} = {}, and this program has {EMBEDDED} alone: run \
+                 the version of quorate that began it, or a newer one",
+                Epoch::REDIS,
+                other.unwrap_or("nothing")
+            )),
+            (Some(PLAIN) | None, Some(_)) => Err(format!(
+                "this cluster has a parameter {} and another face",
+                Epoch::REDIS
+            )),
+            (Some(other), _) => Err(format!(
                 "this cluster was begun for the face {other:?}, which this program does not have"
             )),
         }
@@ -70,12 +100,23 @@ mod tests {
 
     #[test]
     fn a_face_is_found_where_it_was_put() {
-        for face in [FaceName::Etcd, FaceName::Plain] {
+        for face in [FaceName::Etcd, FaceName::Plain, FaceName::Redis] {
             let mut params = BTreeMap::new();
             face.add_to(&mut params);
             assert_eq!(FaceName::of(&params), Ok(face));
         }
-        let strange = BTreeMap::from([(Epoch::FACE.to_owned(), "redis".to_owned())]);
-        assert!(FaceName::of(&strange).unwrap_err().contains("redis"));
+        let strange = BTreeMap::from([(Epoch::FACE.to_owned(), "graph".to_owned())]);
+        assert!(FaceName::of(&strange).unwrap_err().contains("graph"));
+    }
+
+    #[test]
+    fn a_cluster_with_another_store_behind_redis_is_refused() {
+        for store in ["effects", "commands", "other"] {
+            let mut params = BTreeMap::new();
+            FaceName::Redis.add_to(&mut params);
+            params.insert(Epoch::REDIS.to_owned(), store.to_owned());
+            let refused = FaceName::of(&params).unwrap_err();
+            assert!(refused.contains(&format!("redis = {store}")), "{refused}");
+        }
     }
 }

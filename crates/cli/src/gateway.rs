@@ -192,6 +192,9 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
         match face {
             FaceName::Etcd => gateway.serve(|context| etcd(context, limits)).await,
             FaceName::Plain => gateway.serve(|context| plain(context, plain_limits)).await,
+            FaceName::Redis => Err(ServerError::Face(
+                "the Redis face has no gateways: every replica takes all requests".to_owned(),
+            )),
         }
     };
     let ready = move || announce(&address);

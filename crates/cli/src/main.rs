@@ -29,6 +29,8 @@ mod polling;
 mod protocol_flags;
 mod quorums;
 mod recode;
+mod redis_endpoint;
+mod redis_options;
 mod security;
 
 mod serve;

@@ -132,6 +132,9 @@ pub(crate) fn params(given: &[String]) -> Result<BTreeMap<String, String>, Strin
         if name == Epoch::FACE {
             return Err(format!("--param {text}: say --face {value}"));
         }
+        if name == Epoch::REDIS {
+            return Err(format!("--param {text}: say --face redis"));
+        }
         if params.insert(name.to_owned(), value.to_owned()).is_some() {
             return Err(format!("--param {name} is given twice"));
         }

@@ -1,7 +1,7 @@
 //! The addresses that a replica listens at.
 
 use super::listen;
-use crate::address::{host_ports, is_https, places};
+use crate::address::{host_ports, is_https, is_loopback, places};
 use quorate_server::{ClientPorts, Port, ServerError};
 use std::net::TcpListener;
 
@@ -10,7 +10,7 @@ use std::net::TcpListener;
 pub(super) struct ListenAddresses {
     /// Addresses for everything that clients want and is not served elsewhere; at least one.
     pub(super) clients: Vec<String>,
-    /// Addresses for plain HTTP, which the others leave to these then.
+    /// Addresses for plain HTTP, which the others leave to these then; those for operators of the Redis face.
     http: Vec<String>,
     /// Addresses for metrics and health.
     observers: Vec<String>,
@@ -25,16 +25,13 @@ impl ListenAddresses {
     pub(super) fn resolve(
         client_urls: &str,
         peer_urls: &str,
-        [http, metrics]: [Option<&str>; 2],
+        [(http_flag, http), (metrics_flag, metrics)]: [(&str, Option<&str>); 2],
     ) -> Result<ListenAddresses, String> {
         let beside = |flag: &str, urls: Option<&str>| {
             let urls = urls.filter(|urls| !urls.is_empty());
             urls.map_or(Ok(Vec::new()), |urls| places(flag, urls))
         };
-        let beside_clients = [
-            ("listen-client-http-urls", http),
-            ("listen-metrics-urls", metrics),
-        ];
+        let beside_clients = [(http_flag, http), (metrics_flag, metrics)];
         let is_secured = |urls: Option<&str>| urls.is_some_and(is_https);
         for (flag, urls) in beside_clients {
             if is_secured(urls) && !is_https(client_urls) {
@@ -46,10 +43,20 @@ impl ListenAddresses {
         Ok(ListenAddresses {
             secured: [is_secured(http), is_secured(metrics)],
             clients: places("listen-client-urls", client_urls)?,
-            http: beside("listen-client-http-urls", http)?,
-            observers: beside("listen-metrics-urls", metrics)?,
+            http: beside(http_flag, http)?,
+            observers: beside(metrics_flag, metrics)?,
             peers: host_ports("listen-peer-urls", peer_urls)?,
         })
+    }
+
+    /// Whether there is an address for plain HTTP alone, or for operators.
+    pub(super) fn has_http(&self) -> bool {
+        !self.http.is_empty()
+    }
+
+    /// Whether others than this machine's may call there, and nothing is encrypted.
+    pub(super) fn is_http_open(&self) -> bool {
+        !self.secured[0] && !self.http.iter().all(|address| is_loopback(address))
     }
 
     /// Opens all ports for clients.

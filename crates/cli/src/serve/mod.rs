@@ -1,10 +1,12 @@
 //! `quorate serve`: one replica.
 
+mod faces;
 mod listen;
 mod member_urls;
 mod options;
 mod settings;
 
+use faces::{etcd, plain, redis};
 pub(crate) use options::ServeOptions;
 pub(crate) use settings::{
     REQUEST_TIMEOUT_MS, Settings, TXN_OPS, client_memory, clock, cluster_id, request_bytes,
@@ -21,9 +23,9 @@ use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
 use quorate_server::{
-    ClientPorts, FaceContext, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity,
-    PortTls, ServerConfig, ServerError, Serving, StopSignal, bind, bind_datagrams, bootstrap,
-    client_connections_max, holds_data, join, place_log, raise_descriptor_limit,
+    ClientPorts, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity, PortTls,
+    ServerConfig, ServerError, StopSignal, bind, bind_datagrams, bootstrap, client_connections_max,
+    holds_data, join, place_log, raise_descriptor_limit,
 };
 use rustix::fs::Mode;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -93,9 +95,9 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
         }
     };
     let face = face_of(&folder, settings.face)?;
-    if face == FaceName::Plain && settings.etcd.retention.is_some() {
-        let why = "--auto-compaction-retention: the plain face keeps no history to compact";
-        return Err(Failure::Usage(why.to_owned()));
+    settings.check_face(face).map_err(Failure::Usage)?;
+    if face == FaceName::Redis {
+        warn_of_operators(&settings);
     }
     let protocol = folder.meta().epoch.protocol.clone();
     let epoch = &folder.meta().epoch;
@@ -107,7 +109,7 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
     })?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
-        face = face.name(), protocol, replicas = epoch.n(), failures_survived = survived,
+        face = face.name(), store = face.store(), protocol, replicas = epoch.n(), failures_survived = survived,
         data = %settings.data_dir.display(), layout = settings.layout.name(),
         peer_transport = settings.peer_transport.name(), busy_poll = settings.polling.is_busy,
         cores = ?settings.polling.cores, descriptors, client_connections, "starting"
@@ -235,6 +237,22 @@ pub(crate) fn peer_security(
     opened.map_err(|error| Failure::Failed(error.to_string()))
 }
 
+/// Says where an address for operators is missing, and where it is open to everybody.
+fn warn_of_operators(settings: &Settings) {
+    if !settings.listen.has_http() {
+        tracing::warn!(
+            "health, metrics, status and changes of the cluster are served nowhere: give --face redis, or \
+             --listen-admin-urls"
+        );
+    }
+    if settings.listen.is_http_open() {
+        tracing::warn!(
+            "whoever reaches the address for operators (--listen-admin-urls) can change the members and the protocol \
+             of this cluster: keep it on this machine, or say https:// and give --trusted-ca-file"
+        );
+    }
+}
+
 /// What replicas prove to each other. Says loudly if it is nothing, and others than this machine's may call.
 fn open_peer_security(settings: &Settings) -> Result<PeerSecurity, Failure> {
     let opened = settings.security.peer.open(&settings.data_dir);
@@ -347,43 +365,19 @@ impl Replica {
                     request_bytes_max,
                     ..quorate_face_plain::Limits::default()
                 };
+                let store = quorate_plain_store::Store::new();
                 let face = |context| plain(context, limits);
-                quorate_server::run(
-                    config,
-                    ports,
-                    quorate_plain_store::Store::new(),
-                    face,
-                    ready,
-                )
+                quorate_server::run(config, ports, store, face, ready)
+            }
+            FaceName::Redis => {
+                let connections_max = self.client_connections;
+                let options = settings.redis.face(connections_max, request_bytes_max);
+                let store = quorate_redis_store::Store::with_subscribers(options.subscribers());
+                let face = |context| redis(context, options);
+                quorate_server::run(config, ports, store, face, ready)
             }
         }
     }
-}
-
-/// The etcd face.
-fn etcd(
-    context: FaceContext<quorate_etcd_store::Store>,
-    limits: quorate_face_etcd::Limits,
-) -> Serving {
-    let (render, stop) = (render(context.metrics), stop(context.stopping));
-    Box::pin(async move {
-        let ports = context.listeners;
-        quorate_face_etcd::serve(ports, context.handle, limits, Some(render), stop).await;
-        Ok(())
-    })
-}
-
-/// The plain face.
-fn plain(
-    context: FaceContext<quorate_plain_store::Store>,
-    limits: quorate_face_plain::Limits,
-) -> Serving {
-    let (render, stop) = (render(context.metrics), stop(context.stopping));
-    Box::pin(async move {
-        let ports = context.listeners;
-        quorate_face_plain::serve(ports, context.handle, limits, Some(render), stop).await;
-        Ok(())
-    })
 }
 
 pub(crate) fn render(metrics: Arc<Metrics>) -> quorate_face_common::Metrics {

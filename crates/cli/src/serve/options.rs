@@ -8,6 +8,7 @@ use crate::modes::{DurabilityMode, LayoutMode, PeerTransport, ReactMode, RejoinM
 use crate::polling::PollingOptions;
 use crate::protocol_flags::ProtocolFlags;
 use crate::recode::RecodeOptions;
+use crate::redis_options::RedisOptions;
 use crate::security::SecurityOptions;
 use crate::snapshots::SnapshotOptions;
 use crate::users::UsersOptions;
@@ -39,7 +40,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_WAL_DIR", value_name = "DIR")]
     pub(super) wal_dir: Option<PathBuf>,
 
-    /// Where to listen for clients, one URL or several with commas [default: http://127.0.0.1:2379]
+    /// Where to listen for clients, one URL or several with commas [default: http://127.0.0.1:2379; with --face redis
+    /// http://127.0.0.1:6379]
     #[arg(long, env = "QUORATE_LISTEN_CLIENT_URLS", value_name = "URLS")]
     pub(super) listen_client_urls: Option<String>,
 
@@ -55,7 +57,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_LISTEN_PEER_URLS", value_name = "URLS")]
     pub(super) listen_peer_urls: Option<String>,
 
-    /// Where clients reach this replica (URL or URL,URL), or all as 1=URL,2=URL [default: where it listens]
+    /// Where clients reach this replica (URL or URL,URL), or all as 1=URL,2=URL; with the Redis face, where operators
+    /// reach it [default: where it listens for them]
     #[arg(long, env = "QUORATE_ADVERTISE_CLIENT_URLS", value_name = "URLS")]
     pub(super) advertise_client_urls: Option<String>,
 
@@ -93,8 +96,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_CLUSTER_ID", value_name = "HEX")]
     pub(super) cluster_id: Option<String>,
 
-    /// What clients speak: etcd's API, or keys and values over plain HTTP; a cluster keeps what it was begun
-    /// with [default for a new cluster: etcd]
+    /// What clients speak: etcd's API, keys and values over plain HTTP, or Redis's protocol; a cluster keeps what it
+    /// was begun with [default for a new cluster: etcd]
     #[arg(long, env = "QUORATE_FACE", value_name = "NAME")]
     pub(super) face: Option<FaceName>,
 
@@ -208,6 +211,10 @@ pub(crate) struct ServeOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub(super) etcd: EtcdOptions,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(super) redis: RedisOptions,
 
     #[command(flatten)]
     #[serde(flatten)]

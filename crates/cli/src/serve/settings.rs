@@ -16,6 +16,7 @@ use crate::logging::LogSettings;
 use crate::modes::{DurabilityMode, LayoutMode, PeerTransport, ReactMode, params};
 use crate::new_cluster::NewCluster;
 use crate::polling;
+use crate::redis_options::RedisSettings;
 use crate::security::SecuritySettings;
 use crate::snapshots::SnapshotSettings;
 use quorate_core::{ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
@@ -32,6 +33,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const CLIENT_URL: &str = "http://127.0.0.1:2379";
+/// Where clients of Redis look for a server.
+const REDIS_URL: &str = "http://127.0.0.1:6379";
+/// Where the commands of this program look for a replica.
+const ADMIN_URL: &str = CLIENT_URL;
 const PEER_URL: &str = "http://127.0.0.1:2380";
 const TOKEN: &str = "quorate-cluster";
 const PROTOCOL: &str = "rabia";
@@ -96,6 +101,7 @@ pub(crate) struct Settings {
     pub(super) snapshots: SnapshotSettings,
     pub(super) recode_rate: u64,
     pub(super) etcd: EtcdSettings,
+    pub(super) redis: RedisSettings,
     pub(super) connections: ConnectionSettings,
     pub(super) users: UserOptions,
     pub(super) log: LogSettings,
@@ -111,14 +117,7 @@ impl Settings {
         if id.0 == 0 {
             return Err("--id 0: replicas are numbered from 1".to_owned());
         }
-        let or = |url: Option<String>, usual: &str| url.unwrap_or_else(|| usual.to_owned());
-        let client_url = or(options.listen_client_urls, CLIENT_URL);
-        let peer_url = or(options.listen_peer_urls, PEER_URL);
-        let beside = [
-            options.listen_client_http_urls.as_deref(),
-            options.listen_metrics_urls.as_deref(),
-        ];
-        let listen = ListenAddresses::resolve(&client_url, &peer_url, beside)?;
+        let (listen, [client_url, peer_url, asked_url]) = listen(&options)?;
         let cluster_list = options
             .initial_cluster
             .unwrap_or_else(|| format!("{id}={}", first(&peer_url)));
@@ -140,7 +139,7 @@ impl Settings {
         let name = options.name.unwrap_or_else(|| format!("replica-{id}"));
         let advertised = match options.advertise_client_urls {
             Some(advertised) => advertised,
-            None => reachable(first(&client_url), &urls[&id])?,
+            None => reachable(first(&asked_url), &urls[&id])?,
         };
         let transport = options.peer_transport.unwrap_or_default();
         let ports = port_urls(&client_url, &advertised, &peer_url, &urls[&id]);
@@ -187,6 +186,7 @@ impl Settings {
             snapshots: options.snapshots.resolve()?,
             recode_rate: options.recode.resolve()?,
             etcd: options.etcd.resolve()?,
+            redis: options.redis.resolve()?,
             connections: options.connections.resolve()?,
             users: options.users.resolve()?,
             log: options.log.resolve(),
@@ -205,6 +205,22 @@ impl Settings {
             protocol: self.protocol.clone(),
             durability: self.durability.map(Into::into),
             params: (!self.params.is_empty()).then(|| self.new_cluster().params),
+        }
+    }
+
+    /// Refuses options that the cluster's face does not have.
+    pub(super) fn check_face(&self, face: FaceName) -> Result<(), String> {
+        if face != FaceName::Etcd && self.etcd.retention.is_some() {
+            let name = face.name();
+            return Err(format!(
+                "--auto-compaction-retention: the {name} face keeps no history to compact"
+            ));
+        }
+        match self.redis.first_given.filter(|_| face != FaceName::Redis) {
+            Some(flag) => Err(format!(
+                "{flag} is an option of the Redis face (--face redis)"
+            )),
+            None => Ok(()),
         }
     }
 
@@ -232,6 +248,33 @@ impl Settings {
             params,
         }
     }
+}
+
+/// Where to listen, and the URLs for clients, for other replicas, and for those who ask how the replica is.
+fn listen(options: &ServeOptions) -> Result<(ListenAddresses, [String; 3]), String> {
+    let is_redis = options.face == Some(FaceName::Redis);
+    let or = |url: &Option<String>, usual: &str| url.clone().unwrap_or_else(|| usual.to_owned());
+    let usual = if is_redis { REDIS_URL } else { CLIENT_URL };
+    let client_url = or(&options.listen_client_urls, usual);
+    let peer_url = or(&options.listen_peer_urls, PEER_URL);
+    let admin_url = options.redis.listen_admin_urls.as_deref();
+    let admin_url = admin_url.or(is_redis.then_some(ADMIN_URL));
+    let http_url = options.listen_client_http_urls.as_deref();
+    let http = match (http_url, admin_url) {
+        (Some(_), Some(_)) => {
+            let why = "--listen-client-http-urls: the Redis face has --listen-admin-urls for HTTP";
+            return Err(why.to_owned());
+        }
+        (None, Some(_)) => ("listen-admin-urls", admin_url),
+        (http_url, None) => ("listen-client-http-urls", http_url),
+    };
+    let metrics = (
+        "listen-metrics-urls",
+        options.listen_metrics_urls.as_deref(),
+    );
+    let addresses = ListenAddresses::resolve(&client_url, &peer_url, [http, metrics])?;
+    let asked_url = admin_url.unwrap_or(&client_url).to_owned();
+    Ok((addresses, [client_url, peer_url, asked_url]))
 }
 
 /// A new cluster has no number to be checked.

@@ -2,7 +2,8 @@
 
 use super::cluster_options::ClusterOptions;
 use super::own_certificates::OwnCertificates;
-use super::plan::{FILE, Plan, check_ports};
+use super::plan::{FILE, Plan};
+use super::urls::{check_ports, first_port};
 use crate::Failure;
 use crate::face::FaceName;
 use crate::modes::DurabilityMode;
@@ -13,7 +14,6 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::path::{Path, PathBuf};
 
 const REPLICAS: u16 = 3;
-const PORT: u16 = 2379;
 const PROTOCOL: &str = "rabia";
 
 /// A cluster that is about to begin. Nothing of it is on the disk yet.
@@ -32,8 +32,8 @@ impl Beginning {
     ) -> Result<Beginning, Failure> {
         let of_code = options.code.and_then(|code| u16::try_from(code.n).ok());
         let replicas = options.replicas.or(of_code).unwrap_or(REPLICAS);
-        let port = options.port.unwrap_or(PORT);
-        check_ports(port, replicas).map_err(Failure::Usage)?;
+        let port = options.port.unwrap_or_else(|| first_port(face));
+        check_ports(face, port, replicas).map_err(Failure::Usage)?;
         let protocol = options.protocol.as_deref().unwrap_or(PROTOCOL);
         let mut params = options.params(protocol, replicas).map_err(Failure::Usage)?;
         face.add_to(&mut params);

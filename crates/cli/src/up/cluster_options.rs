@@ -23,7 +23,7 @@ pub(crate) struct ClusterOptions {
     pub(super) code: Option<Code>,
 
     /// First port: replica i serves clients on PORT + 2(i-1) and its peers on the port after that
-    /// [default for a new cluster: 2379]
+    /// [default for a new cluster: 2379, with the Redis face 6379]
     #[arg(long, env = "QUORATE_PORT", value_name = "PORT")]
     pub(super) port: Option<u16>,
 

@@ -5,6 +5,7 @@ mod children;
 mod cluster_options;
 mod own_certificates;
 mod plan;
+mod urls;
 
 pub(crate) use begin::Beginning;
 pub(crate) use cluster_options::ClusterOptions;
@@ -32,7 +33,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The options of `quorate up`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpOptions {
-    /// What clients speak: etcd's API, or keys and values over plain HTTP [default for a new cluster: etcd]
+    /// What clients speak: etcd's API, keys and values over plain HTTP, or Redis's protocol [default for a new cluster:
+    /// etcd]
     #[arg(long, env = "QUORATE_FACE", value_name = "NAME")]
     face: Option<FaceName>,
 
@@ -143,11 +145,16 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
     let which = plan.which(options.only).map_err(Failure::Usage)?;
     let survived = new_cluster::failures_survived(&plan.epoch()?, ReplicaId(1))
         .map_err(|why| Failure::Failed(format!("the cluster in {}: {why}", plan.dir.display())))?;
+    let face = plan.face().map_err(Failure::Failed)?;
+    let store = face
+        .store()
+        .map(|store| format!("face {}, store {store}, ", face.name()));
     say(format_args!(
-        "cluster {}: {} replicas, begun with {}, durability {}, data in {}",
+        "cluster {}: {} replicas, begun with {}, {}durability {}, data in {}",
         plan.cluster,
         plan.replicas,
         plan.protocol,
+        store.unwrap_or_default(),
         plan.durability.name(),
         plan.dir.display()
     ));
@@ -285,6 +292,9 @@ impl<'a> Watch<'a> {
             (self.which.iter()).partition(|who| matches!(who, Who::Replica(_)));
         if !gateways.is_empty() {
             say(format_args!("gateway {}", self.plan.endpoints(&gateways)));
+        }
+        if let Some(line) = self.plan.admin_endpoints(&replicas) {
+            say(line);
         }
         say(self.plan.endpoints(&replicas));
         notify(ProcessState::Ready);

@@ -3,6 +3,7 @@
 use super::UpOptions;
 use super::begin::Beginning;
 use super::own_certificates::OwnCertificates;
+use super::urls::{check_gateways, check_ports};
 use crate::Failure;
 use crate::face::FaceName;
 use crate::modes::DurabilityMode;
@@ -76,15 +77,13 @@ impl Plan {
         if path.exists() {
             let mut plan = Plan::read(dir, &path)?;
             plan.check(options).map_err(Failure::Usage)?;
-            check_gateways(
-                options.cluster.port.unwrap_or(plan.port),
-                plan.replicas,
-                options.gateways,
-            )
-            .map_err(Failure::Usage)?;
-            if let Some(port) = options.cluster.port.filter(|port| *port != plan.port) {
-                plan.port = port;
-                check_ports(plan.port, plan.replicas).map_err(Failure::Usage)?;
+            let asked = options.cluster.port.filter(|port| *port != plan.port);
+            plan.port = asked.unwrap_or(plan.port);
+            let face = plan.face().map_err(Failure::Usage)?;
+            check_gateways(face, plan.port, plan.replicas, options.gateways)
+                .and_then(|()| check_ports(face, plan.port, plan.replicas))
+                .map_err(Failure::Usage)?;
+            if asked.is_some() {
                 plan.write(&path)?;
             }
             return Ok(plan);
@@ -149,7 +148,7 @@ impl Plan {
             .to_possible_value()
             .map(|value| value.get_name().to_owned());
         let common = [
-            ("--listen-client-urls", self.client_url(who)),
+            ("--listen-client-urls", self.listen_url(who)),
             ("--cluster-id", self.cluster.to_string()),
             ("--log-level", options.log_level.clone()),
             ("--log-format", format.unwrap_or_default()),
@@ -173,12 +172,11 @@ impl Plan {
                 .collect();
             urls.join(",")
         };
-        let client_url = |plan: &Plan, id| plan.client_url(Who::Replica(id));
         let flags = [
             ("--id", id.to_string()),
             ("--data-dir", self.replica_dir(id).display().to_string()),
             ("--listen-peer-urls", self.peer_url(id)),
-            ("--advertise-client-urls", list(client_url)),
+            ("--advertise-client-urls", list(Plan::asked_url)),
             ("--initial-cluster", list(Plan::peer_url)),
             ("--layout", self.layout(options).name().to_owned()),
             ("--peer-transport", options.peer_transport.name().to_owned()),
@@ -189,11 +187,17 @@ impl Plan {
             .into_iter()
             .flatten()
             .chain(self.tls.flags())
+            .chain(self.admin_flags(id))
             .chain(options.server_arg.iter().cloned())
             .chain(polling.flags(id, self.layout(options), self.replicas.into()))
             .chain(options.snapshots.flags())
             .chain(options.recode.flags())
             .collect()
+    }
+
+    /// The face of the cluster, which this program has.
+    pub(super) fn face(&self) -> Result<FaceName, String> {
+        FaceName::of(&self.params)
     }
 
     /// What of each replica runs on which thread.
@@ -204,30 +208,6 @@ impl Plan {
     fn gateway_flags(&self) -> Vec<String> {
         let peers: Vec<String> = (1..=self.replicas).map(|id| self.peer_url(id)).collect();
         vec!["--peers".to_owned(), peers.join(",")]
-    }
-
-    /// Gateways have the ports behind those of the replicas.
-    pub(super) fn client_url(&self, who: Who) -> String {
-        let port = match who {
-            Who::Replica(id) => self.port + 2 * (id - 1),
-            Who::Gateway(id) => self.port + 2 * self.replicas + (id - 1),
-        };
-        let scheme = match (who, self.tls.clients) {
-            (Who::Replica(_), true) => "https",
-            _ => "http",
-        };
-        format!("{scheme}://127.0.0.1:{port}")
-    }
-
-    /// The line that tells where these serve clients.
-    pub(super) fn endpoints(&self, which: &[Who]) -> String {
-        let urls: Vec<_> = which.iter().map(|who| self.client_url(*who)).collect();
-        format!("endpoints: {}", urls.join(","))
-    }
-
-    pub(super) fn peer_url(&self, id: u16) -> String {
-        let scheme = if self.tls.peers { "https" } else { "http" };
-        format!("{scheme}://127.0.0.1:{}", self.port + 2 * (id - 1) + 1)
     }
 
     pub(super) fn log(&self, who: Who) -> PathBuf {
@@ -250,7 +230,7 @@ impl Plan {
         };
         let beginning = Beginning::of(&options.cluster, face, tls, &options.data_dir)?;
         let (port, replicas) = (beginning.plan.port, beginning.plan.replicas);
-        check_gateways(port, replicas, options.gateways).map_err(Failure::Usage)?;
+        check_gateways(face, port, replicas, options.gateways).map_err(Failure::Usage)?;
         for (dir, meta) in beginning.replicas() {
             bootstrap(&dir, &meta).map_err(|error| Failure::Failed(error.to_string()))?;
         }
@@ -277,7 +257,8 @@ impl Plan {
         let file: File = toml::from_str(&text).map_err(|error| wrong(error.message().into()))?;
         let cluster = u128::from_str_radix(&file.cluster, 16)
             .map_err(|_| wrong(format!("{:?} is no cluster id", file.cluster)))?;
-        check_ports(file.port, file.replicas).map_err(wrong)?;
+        let face = FaceName::of(&file.params).map_err(Failure::Failed)?;
+        check_ports(face, file.port, file.replicas).map_err(wrong)?;
         Ok(Plan {
             dir: dir.to_owned(),
             cluster: ClusterId(cluster),
@@ -346,7 +327,7 @@ impl Plan {
         {
             return differs("durability", asked.name(), self.durability.name());
         }
-        let face = FaceName::of(&self.params)?;
+        let face = self.face()?;
         if let Some(asked) = options.face.filter(|asked| *asked != face) {
             return differs("face", asked.name(), face.name());
         }
@@ -394,30 +375,6 @@ impl Child {
         }
         Ok(command)
     }
-}
-
-pub(super) fn check_ports(port: u16, replicas: u16) -> Result<(), String> {
-    if replicas == 0 {
-        return Err("--replicas 0: a cluster needs at least one".to_owned());
-    }
-    let last = u32::from(port) + 2 * u32::from(replicas) - 1;
-    if port == 0 || last > u32::from(u16::MAX) {
-        return Err(format!(
-            "--port {port} leaves no room for the ports of {replicas} replicas, up to {last}"
-        ));
-    }
-    Ok(())
-}
-
-/// The replicas' ports were checked.
-fn check_gateways(port: u16, replicas: u16, gateways: u16) -> Result<(), String> {
-    let last = u32::from(port) + 2 * u32::from(replicas) + u32::from(gateways);
-    if gateways > 0 && last > u32::from(u16::MAX) {
-        return Err(format!(
-            "--gateways {gateways} leaves no room for their ports behind the replicas', up to {last}"
-        ));
-    }
-    Ok(())
 }
 
 /// Parameters as they are given.

@@ -9,6 +9,7 @@
 )]
 
 pub mod program;
+pub mod resp;
 
 pub use program::{PATIENCE, output, program, signal};
 use quorate_etcd_api::etcdserverpb::{
@@ -95,6 +96,8 @@ pub struct Up {
     pub urls: Vec<String>,
     /// Where gateways serve, if there are any.
     pub gateways: Vec<String>,
+    /// Where operators are served, if that is somewhere else.
+    pub admin: Vec<String>,
 }
 
 impl Up {
@@ -122,6 +125,7 @@ impl Up {
             pids: BTreeMap::new(),
             urls: Vec::new(),
             gateways: Vec::new(),
+            admin: Vec::new(),
         };
         let endpoints = up.wait_for("endpoints: ");
         up.urls = list(&endpoints["endpoints: ".len()..]);
@@ -143,6 +147,9 @@ impl Up {
             self.note_pid(&line);
             if let Some(urls) = line.strip_prefix("gateway endpoints: ") {
                 self.gateways = list(urls);
+            }
+            if let Some(urls) = line.strip_prefix("admin endpoints: ") {
+                self.admin = list(urls);
             }
             if line.starts_with(beginning) {
                 return line;
