@@ -145,14 +145,16 @@ impl<'a> Exec<'a> {
 
     /// What a key holds, to be changed.
     pub(crate) fn edit<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut T>, Fault> {
-        if self.get::<T>(key)?.is_none() {
-            return Ok(None);
-        }
+        let (now_ms, version) = (self.now_ms(), self.version);
         let Some(item) = self.keyspace.edit(self.db, Sought::new(key)) else {
             return Ok(None);
         };
-        item.version = self.version;
-        Ok(T::of_mut(&mut item.value))
+        if item.is_over(now_ms) {
+            return Ok(None);
+        }
+        let value = T::of_mut(&mut item.value).ok_or(Fault::WRONG_TYPE)?;
+        item.version = version;
+        Ok(Some(value))
     }
 
     /// Changes what a key holds, or something new in its place; what is left empty goes.
@@ -161,18 +163,15 @@ impl<'a> Exec<'a> {
         key: &[u8],
         change: impl FnOnce(&mut T) -> R,
     ) -> Result<R, Fault> {
-        let sought = Sought::new(key);
-        if self.get::<T>(key)?.is_none() {
-            let value = T::default().into_value();
-            self.put(key, value, NEVER);
-        }
-        let version = self.version;
-        let item = self.keyspace.edit(self.db, sought).ok_or(Fault::NO_KEY)?;
-        item.version = version;
-        let value = T::of_mut(&mut item.value).ok_or(Fault::WRONG_TYPE)?;
+        let Some(value) = self.edit::<T>(key)? else {
+            let mut value = T::default();
+            let result = change(&mut value);
+            self.store(key, value.into_value());
+            return Ok(result);
+        };
         let result = change(value);
-        if item.value.is_empty() {
-            self.keyspace.remove(self.db, sought);
+        if value.is_empty() {
+            self.keyspace.remove(self.db, Sought::new(key));
         }
         Ok(result)
     }
@@ -195,8 +194,14 @@ impl<'a> Exec<'a> {
 
     /// Sets a key that keeps its end, if it has one.
     pub(crate) fn put_keeping(&mut self, key: &[u8], value: Value) {
-        let expires_ms = self.item(key).map_or(NEVER, |item| item.expires_ms);
-        self.put(key, value, expires_ms);
+        let (now_ms, version) = (self.now_ms(), self.version);
+        match self.keyspace.edit(self.db, Sought::new(key)) {
+            Some(item) if !item.is_over(now_ms) => {
+                item.value = value;
+                item.version = version;
+            }
+            _ => self.put(key, value, NEVER),
+        }
     }
 
     /// Sets a key to a collection without an end, or takes it out if that is empty.

@@ -22,9 +22,13 @@ impl DerefMut for Reply {
     }
 }
 
+/// Bytes of most replies, at most.
+const SHORT_BYTES: usize = 64;
+
 impl Reply {
     pub(crate) fn new(resp: Resp) -> Self {
-        Reply(ReplyWriter::new(resp))
+        let out = Vec::with_capacity(SHORT_BYTES);
+        Reply(ReplyWriter::behind(out, resp))
     }
 
     pub(crate) fn into_writer(self) -> ReplyWriter {
@@ -32,7 +36,8 @@ impl Reply {
     }
 
     pub(crate) fn fault(&mut self, fault: &Fault) {
-        self.error(&fault.0);
+        // What an error quotes may end with ends of lines.
+        self.error(fault.0.trim_matches(['\r', '\n']));
     }
 
     /// A length or number of things.

@@ -28,11 +28,25 @@ struct Scan<'a> {
     found: Vec<Vec<u8>>,
 }
 
-/// Where a cursor is.
+/// Where a cursor is, as C reads it: nothing is 0, and negative numbers count from the end.
 fn to_cursor(text: &[u8]) -> Result<u64, Fault> {
-    let text = std::str::from_utf8(text).ok();
-    let cursor = text.and_then(|text| text.parse().ok());
-    cursor.ok_or(Fault::of("ERR invalid cursor"))
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let digits = std::str::from_utf8(digits).unwrap_or("?");
+    let cursor = match digits.starts_with('+') || digits.is_empty() && !text.is_empty() {
+        true => None,
+        false if digits.is_empty() => Some(0),
+        false => digits.parse::<u64>().ok(),
+    };
+    let cursor = cursor.ok_or(Fault::of("ERR invalid cursor"))?;
+    Ok(if is_negative {
+        cursor.wrapping_neg()
+    } else {
+        cursor
+    })
 }
 
 impl<'a> Scan<'a> {

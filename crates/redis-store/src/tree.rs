@@ -106,10 +106,6 @@ impl<K, V> Tree<K, V> {
         self.len
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The entry whose key this function calls equal.
     pub(crate) fn get(&self, place_of: impl Fn(&K) -> Ordering + Copy) -> Option<&V> {
         self.entry(By(place_of)).map(|(_, value)| value)
@@ -207,8 +203,6 @@ impl<K, V> Tree<K, V> {
 impl<K: Clone, V: Clone> Tree<K, V> {
     /// The value whose key this function calls equal, to be changed.
     pub(crate) fn get_mut(&mut self, place_of: impl Fn(&K) -> Ordering + Copy) -> Option<&mut V> {
-        // What is not there is not to be copied.
-        self.get(place_of)?;
         self.entry_mut(By(place_of))
     }
 

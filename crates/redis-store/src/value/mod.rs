@@ -50,6 +50,8 @@ pub(crate) trait Kind: Sized {
     fn of(value: &Value) -> Option<&Self>;
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
     fn into_value(self) -> Value;
+    /// Whether it is a collection without elements: no key has one.
+    fn is_empty(&self) -> bool;
 }
 
 macro_rules! kinds {
@@ -72,13 +74,22 @@ macro_rules! kinds {
             fn into_value(self) -> Value {
                 Value::$kind(self)
             }
+
+            fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
         }
     )*};
 }
 
-kinds!(Str, List, Set, Hash, Sorted);
+kinds!(List, Set, Hash, Sorted, Str);
 
 impl Str {
+    /// Never 0: a string is no collection, and may be empty.
+    fn len(&self) -> usize {
+        self.bytes.len().max(1)
+    }
+
     /// A string that was given as a whole.
     pub(crate) fn new(bytes: &[u8]) -> Self {
         // A copy: the argument is a part of something larger that would stay in memory with it.
@@ -115,11 +126,11 @@ impl Value {
     /// Whether it is a collection without elements: no key has one.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Value::Str(_) => false,
-            Value::List(list) => list.is_empty(),
-            Value::Set(set) => set.len() == 0,
-            Value::Hash(hash) => hash.len() == 0,
-            Value::Sorted(sorted) => sorted.len() == 0,
+            Value::Str(value) => Kind::is_empty(value),
+            Value::List(list) => Kind::is_empty(list),
+            Value::Set(set) => Kind::is_empty(set),
+            Value::Hash(hash) => Kind::is_empty(hash),
+            Value::Sorted(sorted) => Kind::is_empty(sorted),
         }
     }
 
