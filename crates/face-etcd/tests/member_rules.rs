@@ -5,13 +5,15 @@ mod backend;
 use quorate_core::{Application, ReplicaId};
 use quorate_etcd_api::etcdserverpb::{
     MemberAddRequest, MemberListRequest, MemberPromoteRequest, MemberRemoveRequest,
+    MemberUpdateRequest,
 };
 use quorate_etcd_store::Store;
 use quorate_face_etcd::Limits;
 use quorate_face_etcd::client::ClusterClient;
 use quorate_server::{
-    ChangeError, Handle, MemberInfo, Request, Status as ReplicaStatus, USERS_LEVEL,
+    ChangeError, GroupChange, Handle, MemberInfo, Request, Status as ReplicaStatus, USERS_LEVEL,
 };
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tonic::transport::Channel;
 use tonic::{Code, Request as Asked, Status};
 
@@ -52,20 +54,34 @@ async fn start(
     changed: Result<(), ChangeError>,
     limits: Limits,
 ) -> ClusterClient<Channel> {
+    start_recorded(members, changed, limits).await.0
+}
+
+/// The face of member 1 among these, and the changes that it asks the group for, each of which comes to this.
+async fn start_recorded(
+    members: &'static [Seen],
+    changed: Result<(), ChangeError>,
+    limits: Limits,
+) -> (ClusterClient<Channel>, UnboundedReceiver<GroupChange>) {
     let (handle, mut requests) = Handle::new(64);
+    let (record, recorded) = unbounded_channel();
     tokio::spawn(async move {
         let store = Store::new();
         while let Some(request) = requests.recv().await {
             // Whoever asked may have stopped waiting.
             match request {
-                Request::Change { reply, .. } => drop(reply.send(changed.clone())),
+                Request::Change { change, reply, .. } => {
+                    drop(record.send(change));
+                    drop(reply.send(changed.clone()));
+                }
                 Request::Status { reply } => drop(reply.send(status(members))),
                 Request::Read { query, reply, .. } => drop(reply.send(Ok(store.query(&query)))),
                 _ => {}
             }
         }
     });
-    ClusterClient::new(backend::serve_face(handle, limits).await)
+    let channel = backend::serve_face(handle, limits).await;
+    (ClusterClient::new(channel), recorded)
 }
 
 fn add(is_learner: bool) -> MemberAddRequest {
@@ -197,4 +213,21 @@ async fn members_that_never_started_have_no_name() {
         ("", (1, 0), true),
     ];
     assert_eq!(shown.collect::<Vec<_>>(), expected);
+}
+
+/// Scenario (etcd's #21736): a learner moves elsewhere. The group is asked for nothing but to note the address.
+#[tokio::test]
+async fn a_learner_that_moves_stays_one() {
+    let members = &[Running, Running, Running, Learner];
+    let (mut cluster, mut changes) = start_recorded(members, Ok(()), Limits::default()).await;
+    let url = "http://elsewhere:1".to_owned();
+    let moved = cluster.member_update(MemberUpdateRequest {
+        id: 4,
+        peer_urls: vec![url.clone()],
+    });
+    let list = moved.await.expect("it moves").into_inner().members;
+    assert!(list.iter().any(|one| one.id == 4 && one.is_learner));
+    let id = ReplicaId(4);
+    assert_eq!(changes.recv().await, Some(GroupChange::Address { id, url }));
+    changes.try_recv().expect_err("nothing else is asked for");
 }

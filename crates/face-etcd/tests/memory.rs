@@ -64,9 +64,14 @@ async fn connect(address: SocketAddr, window_bytes: u32) -> SendRequest<Bytes> {
 
 type Answer = h2::client::ResponseFuture;
 
-/// Begins a call.
+/// Begins a call of keys and values.
 fn call(client: &mut SendRequest<Bytes>, method: &str) -> (Answer, SendStream<Bytes>) {
-    let request = Request::post(format!("http://quorate/etcdserverpb.KV/{method}"))
+    call_service(client, &format!("KV/{method}"))
+}
+
+/// Begins a call, named with its service.
+fn call_service(client: &mut SendRequest<Bytes>, method: &str) -> (Answer, SendStream<Bytes>) {
+    let request = Request::post(format!("http://quorate/etcdserverpb.{method}"))
         .header("content-type", "application/grpc")
         .body(())
         .expect("a request");
@@ -230,4 +235,63 @@ async fn watches_are_bounded() {
     assert!((10..20).contains(&created), "{created}");
     drop((ask, answers, client));
     until("everything is given back", || budget.used() == 0).await;
+}
+
+/// Scenario (etcd's #22147): requests about leases and users of 1 MiB, which say nothing that anybody reads.
+#[tokio::test]
+async fn requests_without_keys_and_values_are_small() {
+    let (address, budget) = start(64 << 20);
+    let mut client = connect(address, 65_535).await;
+    for method in [
+        "Lease/LeaseGrant",
+        "Lease/LeaseRevoke",
+        "Lease/LeaseKeepAlive",
+        "Lease/LeaseTimeToLive",
+        "Lease/LeaseLeases",
+        "Cluster/MemberList",
+        "Maintenance/Alarm",
+        "Auth/Authenticate",
+    ] {
+        for (bytes, is_taken) in [(1 << 10, true), (1 << 20, false)] {
+            let (answer, mut body) = call_service(&mut client, method);
+            body.send_data(unread(bytes), true).expect("it is open");
+            let refused = refused_at_all(answer).await;
+            let is_too_large = |(code, text): (Code, String)| {
+                code == Code::OutOfRange && text.contains("decoded message length too large")
+            };
+            let is_refused = refused.is_some_and(is_too_large);
+            assert_eq!(is_refused, !is_taken, "{method} with {bytes} bytes");
+        }
+    }
+    drop(client);
+    until("everything is given back", || budget.used() == 0).await;
+}
+
+/// A message with a field of so many bytes that no request has.
+fn unread(bytes: usize) -> Bytes {
+    let mut message = BytesMut::new();
+    prost::encoding::bytes::encode(1000, &vec![7_u8; bytes], &mut message);
+    let mut framed = BytesMut::new();
+    framed.put_u8(0);
+    framed.put_u32(u32::try_from(message.len()).expect("it is short"));
+    framed.extend_from_slice(&message);
+    framed.freeze()
+}
+
+/// The status that an answer begins or ends with.
+async fn refused_at_all(answer: Answer) -> Option<(Code, String)> {
+    let answer = answer.await.expect("an answer");
+    let mut status = tonic::Status::from_header_map(answer.headers());
+    if status.is_none() {
+        let mut body = answer.into_body();
+        while let Some(data) = body.data().await {
+            let taken = body
+                .flow_control()
+                .release_capacity(data.expect("data").len());
+            taken.expect("it was given");
+        }
+        let trailers = body.trailers().await.expect("an end");
+        status = trailers.and_then(|trailers| tonic::Status::from_header_map(&trailers));
+    }
+    status.map(|status| (status.code(), status.message().to_owned()))
 }

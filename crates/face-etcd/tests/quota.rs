@@ -3,16 +3,23 @@
 mod backend;
 
 use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
+use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{
-    AlarmAction, AlarmMember, AlarmRequest, AlarmType, CompactionRequest, DefragmentRequest,
-    DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest, StatusRequest,
+    AlarmAction, AlarmMember, AlarmRequest, AlarmType, CompactionRequest, Compare,
+    DefragmentRequest, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
+    StatusRequest, TxnRequest,
 };
 use quorate_face_etcd::Limits;
 use quorate_face_etcd::client::{KvClient, LeaseClient, MaintenanceClient};
+use std::time::Duration;
+use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 const QUOTA: u64 = 1 << 20;
+/// How long a refusal may take that comes with the next look at the sizes.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 async fn start(quota_bytes: Option<u64>) -> Channel {
     let limits = Limits {
@@ -100,6 +107,52 @@ async fn what_does_not_fit_raises_no_space_until_it_is_disarmed() {
     assert_eq!(alarm(&channel, AlarmAction::Deactivate).await, [raised]);
     put(&channel, "small", 1000).await.expect("it fits");
     assert_eq!(alarm(&channel, AlarmAction::Get).await, []);
+}
+
+/// Scenario (etcd's #22139): all that is put stands in a transaction within another, in either branch.
+#[tokio::test]
+async fn what_is_put_by_nested_transactions_counts() {
+    const SMALL_QUOTA: usize = 64 << 10;
+    for is_taken in [true, false] {
+        let channel = start(Some(SMALL_QUOTA as u64)).await;
+        let put = PutRequest {
+            key: "large".into(),
+            value: vec![7; SMALL_QUOTA / 2].into(),
+            ..PutRequest::default()
+        };
+        let inner = branch(Request::RequestPut(put), is_taken);
+        let request = branch(Request::RequestTxn(inner), true);
+        let mut kv = KvClient::new(channel);
+        // How much is left is looked at now and then.
+        let refused = timeout(PATIENCE, async {
+            loop {
+                if let Err(refused) = kv.txn(request.clone()).await {
+                    break refused;
+                }
+            }
+        });
+        no_space(&refused.await.expect("it is refused"));
+    }
+}
+
+/// A transaction that does this, because its condition holds or because it does not.
+fn branch(operation: Request, is_taken: bool) -> TxnRequest {
+    let none = Compare {
+        key: "none".into(),
+        target: CompareTarget::Version as i32,
+        target_union: Some(TargetUnion::Version(i64::from(!is_taken))),
+        ..Compare::default()
+    };
+    let operations = vec![operation.into()];
+    let (success, failure) = match is_taken {
+        true => (operations, Vec::new()),
+        false => (Vec::new(), operations),
+    };
+    TxnRequest {
+        compare: vec![none],
+        success,
+        failure,
+    }
 }
 
 #[tokio::test]

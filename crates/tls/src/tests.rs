@@ -13,6 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 const HOST: &str = "127.0.0.1";
 const LANGUAGES: &[&[u8]] = &[b"h2"];
+/// Whatever takes longer does not come to an end.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An authority, and a server's certificate of it.
 struct World {

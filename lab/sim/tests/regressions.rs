@@ -79,6 +79,57 @@ fn read_after_a_pause<P: Protocol>() {
     );
 }
 
+/// etcd #21378: the answer to a question about reads came from a leader that was deposed meanwhile, and was taken.
+#[test]
+fn a_read_is_not_stale_for_what_a_deposed_leader_says() {
+    with_every_protocol!(reads_across_a_change_of_leader);
+}
+
+fn reads_across_a_change_of_leader<P: Protocol>() {
+    // Whoever leads, if anybody does, is one of these.
+    for former in 0..3 {
+        let (asker, third) = ((former + 1) % 3, (former + 2) % 3);
+        let mut cluster = Cluster::<P::Machine>::new::<P>(3);
+        cluster.done(former, put("k", "old", 0));
+        cluster.level();
+        // The others ask, are heard by all, and hear no answers yet.
+        let before = cluster.ask(asker, Request::Read(range("k", "")));
+        cluster.turn(asker);
+        cluster.deliver();
+        cluster.turn(former);
+        cluster.turn(third);
+        let answers = std::mem::take(&mut cluster.wire);
+        // They go on without the one that may have led.
+        cluster.stopped[former] = true;
+        cluster.done(third, put("k", "new", 0));
+        cluster.wire.clear();
+        cluster.stopped[former] = false;
+        // Now the asker hears that one alone: what it said before, and what it says now.
+        cluster.stopped[third] = true;
+        let after = cluster.ask(asker, Request::Read(range("k", "")));
+        let own = cluster.ask(former, Request::Read(range("k", "")));
+        cluster.turn(asker);
+        cluster.wire.extend(answers);
+        let is_new = |answer: &Answer<Found>| value(answer) == b"new";
+        for _ in 0..TURNS_QUIET {
+            cluster.now_ns += MILLIS;
+            cluster.deliver();
+            cluster.turn(asker);
+            cluster.turn(former);
+            for token in [after, own] {
+                let told = cluster.answer(token);
+                assert!(told.is_none_or(is_new), "{} of {former}: stale", P::NAME);
+            }
+        }
+        cluster.stopped[third] = false;
+        cluster.run_until(|c| [before, after, own].iter().all(|t| c.answer(*t).is_some()));
+        for token in [after, own] {
+            let told = cluster.answer(token);
+            assert!(told.is_some_and(is_new), "{} of {former}: stale", P::NAME);
+        }
+    }
+}
+
 /// etcd #15247: a leader that was stuck came back and ended all leases, which others had renewed
 /// meanwhile.
 #[test]

@@ -89,6 +89,12 @@ impl Default for ConnectionLimits {
 /// The longest head of a request over HTTP/1, in bytes; bodies come through the same buffer.
 const HTTP1_BUFFER_BYTES: usize = 32 << 10;
 
+/// The longest head of a request over HTTP/2, in bytes as its fields come to once they are unpacked. It bounds how many
+/// frames a head may come in, too.
+const HTTP2_HEAD_BYTES_MAX: u32 = 16 << 10;
+/// Requests that a client may have taken back before anything was done with them; with one more its connection ends.
+const WITHDRAWN_MAX: usize = 20;
+
 /// What answers the requests of a face.
 pub trait Face: Clone + Send + 'static {
     /// The body of an answer.
@@ -168,6 +174,8 @@ fn http(limits: &ConnectionLimits, window: &Window) -> Builder<TokioExecutor> {
         .initial_stream_window_size(window.bytes())
         .initial_connection_window_size(window.bytes())
         .max_concurrent_streams(limits.streams_max)
+        .max_pending_accept_reset_streams(WITHDRAWN_MAX)
+        .max_header_list_size(HTTP2_HEAD_BYTES_MAX)
         .max_frame_size(window.frame_bytes_max().min(limits.frame_bytes_max))
         .keep_alive_interval(limits.keepalive_interval)
         .keep_alive_timeout(limits.keepalive_timeout);

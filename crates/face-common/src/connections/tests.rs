@@ -1,5 +1,8 @@
 //! Connections that misbehave, and some that only look like it. What takes seconds takes hundredths of them here.
 
+mod floods;
+mod places;
+
 use super::exchange::BODY_BYTES_MIN;
 use super::read_ahead::ReadAhead;
 use super::*;
@@ -126,8 +129,8 @@ fn head(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, 4, stream, &fields(path, &[]))
 }
 
-/// The fields of a request's head: `:method: POST` and `:scheme: http` from HPACK's static table, then literals: `:path`
-/// and further ones (RFC 7541).
+/// The fields of a request's head: `:method: POST` and `:scheme: http` from HPACK's static table, then literals:
+/// `:path` and further ones (RFC 7541).
 fn fields(path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let literal = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
     let mut block = vec![0x83, 0x86, 0x04];
@@ -382,8 +385,8 @@ fn crowded() -> ConnectionLimits {
     }
 }
 
-/// Scenario: a stream of thousands of small messages, many at once or one after the other, that its reader takes, or does not take
-/// because it is busy. Other requests are answered.
+/// Scenario: a stream of thousands of small messages, many at once or one after the other, that its reader takes, or
+/// does not take because it is busy. Other requests are answered.
 #[tokio::test]
 async fn small_messages_on_a_stream_end_no_connection() {
     for (path, together, count) in [
@@ -480,50 +483,7 @@ impl Body for Sent {
     }
 }
 
-/// Scenario: more connections than there may be. Those that have been idle for longest go, whoever has an open
-/// request last of all.
-#[tokio::test]
-async fn the_longest_idle_has_to_go_and_nobody_else() {
-    let registry = registry(4, Duration::ZERO);
-    let mut open = Vec::new();
-    for number in 0..4 {
-        let place = registry.admit().await.expect("there is room");
-        // The first two have an open request.
-        if number < 2 {
-            place.state().request_begins();
-        }
-        open.push(until_closed(place));
-        sleep(Duration::from_millis(20)).await;
-    }
-    let is_closed = |open: &[JoinHandle<()>]| -> Vec<bool> {
-        open.iter().map(JoinHandle::is_finished).collect()
-    };
-    for expected in [[false, false, true, false], [false, false, true, true]] {
-        let place = registry.admit().await.expect("one has to go");
-        tokio::task::yield_now().await;
-        place.state().request_begins();
-        assert_eq!(is_closed(&open[..4]), expected);
-        open.push(until_closed(place));
-    }
-    // All have an open request; two have been idle for long.
-    let place = registry.admit().await.expect("one has to go");
-    tokio::task::yield_now().await;
-    assert_eq!(is_closed(&open[..4]), [true, false, true, true]);
-    drop(place);
-}
-
-#[tokio::test]
-async fn where_none_is_idle_a_new_one_is_refused() {
-    let registry = registry(2, Duration::from_secs(60));
-    let _open = [registry.admit().await, registry.admit().await].map(|place| place.expect("room"));
-    assert!(registry.admit().await.is_none());
-}
-
 fn registry(connections_max: usize, idle_after: Duration) -> Registry {
     let counts = Arc::new(ConnectionCounts::unseen());
     Registry::new(connections_max, idle_after, counts)
-}
-
-fn until_closed(place: Place) -> JoinHandle<()> {
-    tokio::spawn(async move { while place.state().order().await != Order::Close {} })
 }

@@ -287,6 +287,18 @@ mod tests {
         }
     }
 
+    /// Scenario (etcd's #22145): a head that claims more than any piece may have, and no byte of it.
+    #[test]
+    fn a_piece_that_claims_too_much_is_refused_before_it_comes() {
+        let (mut bytes, _) = framed(&[b"one"]);
+        for (claimed, is_taken) in [(BODY_BYTES_MAX, true), (BODY_BYTES_MAX + 1, false)] {
+            bytes[..4].copy_from_slice(&(claimed as u32).to_le_bytes());
+            let mut unframer = Unframer::default();
+            unframer.feed(&bytes[..HEAD_BYTES]);
+            assert_eq!(unframer.next().is_ok(), is_taken, "{claimed} bytes");
+        }
+    }
+
     #[test]
     fn no_change_of_any_byte_and_no_missing_end_goes_unnoticed() {
         let (bytes, _) = framed(&[b"one", b"two", b"one"]);

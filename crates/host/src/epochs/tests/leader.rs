@@ -93,6 +93,8 @@ fn a_replica_stays_a_learner_until_it_becomes_a_member_or_is_forgotten() {
         (address(4, "node-4"), Effect::Noted, &[]),
         (learn(4), Effect::Noted, &[4]),
         (learn(4), Effect::Nothing, &[4]),
+        // It moves, which is all that changes (etcd #21736).
+        (address(4, "elsewhere"), Effect::Noted, &[4]),
         (address(5, "node-5"), Effect::Noted, &[4]),
         (learn(5), Effect::Noted, &[4, 5]),
         (address(5, ""), Effect::Noted, &[4]),
