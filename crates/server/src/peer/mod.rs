@@ -46,7 +46,8 @@ use std::time::Duration;
 use std::{fmt, io};
 use tokio::sync::mpsc;
 
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a handshake between replicas may take, that of TLS and what both say of themselves together.
+const HANDSHAKE_TIMEOUT: Duration = quorate_tls::HANDSHAKE_TIMEOUT;
 
 /// What carries frames between this replica and its peers.
 ///
