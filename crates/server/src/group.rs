@@ -28,6 +28,8 @@ const RECHECK_NS: u64 = 20_000_000;
 pub(crate) struct Group {
     told: Vec<MemberInfo>,
     told_addresses: Vec<(ReplicaId, String)>,
+    /// What URLs of peer ports begin with.
+    scheme: &'static str,
     /// When to offer to become a member next; `None` if it is to stay a learner.
     offers_at: Option<u64>,
     /// A learner that offered itself too early, when to judge it again, and until when, in ns.
@@ -49,11 +51,13 @@ impl Group {
     pub(crate) fn new(
         told: Vec<MemberInfo>,
         told_addresses: Vec<(ReplicaId, String)>,
+        scheme: &'static str,
         volunteers: bool,
     ) -> Group {
         Group {
             told,
             told_addresses,
+            scheme,
             offers_at: volunteers.then_some(0),
             candidate: None,
             lost: BTreeSet::new(),
@@ -99,7 +103,7 @@ impl Group {
                 if info.peer_url.is_empty()
                     && let Some((_, at)) = self.told_addresses.iter().find(|(told, _)| *told == id)
                 {
-                    info.peer_url = format!("http://{at}");
+                    info.peer_url = format!("{}://{at}", self.scheme);
                 }
                 if let Some(face) = state.faces.get(&id) {
                     info.has_started = true;

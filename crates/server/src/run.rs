@@ -394,12 +394,8 @@ struct Replica<A: Application> {
 impl<A: Application> Replica<A> {
     /// Runs until the replica is to stop, or must. Says through `begun` that it has started.
     async fn run(self, begun: oneshot::Sender<()>) -> Result<(), ServerError> {
-        let way = way(
-            self.peers,
-            self.layout,
-            &self.polling,
-            self.peer_addresses.len(),
-        )?;
+        let (scheme, others) = (self.peer_security.scheme(), self.peer_addresses.len());
+        let way = way(self.peers, self.layout, &self.polling, others)?;
         let incarnations = Incarnations::open(self.folder.dir(), &self.folder.meta().epoch)?;
         let (links, arrivals) = Links::start(
             way,
@@ -425,7 +421,7 @@ impl<A: Application> Replica<A> {
             workers,
             links,
             clock: self.clock,
-            group: Group::new(self.members, self.peer_addresses, self.volunteers),
+            group: Group::new(self.members, self.peer_addresses, scheme, self.volunteers),
             auto_shrink: AutoShrink::new(self.reaction),
             level: self.level,
             payload_threshold: self.handle.payload_threshold(),

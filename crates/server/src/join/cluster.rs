@@ -15,6 +15,8 @@ pub(super) struct Claim {
     pub(super) me: ReplicaId,
     /// The address at which the others reach the replica, by its own flags: `host:port`.
     pub(super) address: String,
+    /// The URL with this address.
+    pub(super) url: String,
     /// Whether a question that it sent to an address of its number came back to it.
     pub(super) hears_itself: bool,
     pub(super) cluster: ClusterId,
@@ -144,7 +146,7 @@ impl Claim {
             me: self.me,
             cluster,
             known: known.map(|(_, address)| address.clone()),
-            own: self.address.clone(),
+            own: self.url.clone(),
         });
         Ok(FoundCluster {
             cluster,

@@ -30,6 +30,8 @@ pub(super) struct Inquiry {
     pub(super) me: ReplicaId,
     /// The address at which the others reach the replica, by its own flags: `host:port`.
     pub(super) address: String,
+    /// What URLs of peer ports begin with.
+    pub(super) scheme: &'static str,
     /// The replica's cluster, by its flags or its folder.
     pub(super) cluster: ClusterId,
     /// Whether that is only derived from a token and an address list.
@@ -53,6 +55,11 @@ pub(super) enum InquiryStep {
 }
 
 impl Inquiry {
+    /// The URL at which the others reach the replica.
+    pub(super) fn url(&self) -> String {
+        format!("{}://{}", self.scheme, self.address)
+    }
+
     /// Everybody to ask.
     pub(super) fn targets(&self) -> impl Iterator<Item = &(ReplicaId, String)> {
         self.list.iter().chain(&self.followed)
@@ -75,6 +82,7 @@ impl Inquiry {
         let claim = Claim {
             me: self.me,
             address: self.address.clone(),
+            url: self.url(),
             hears_itself,
             cluster: self.cluster,
             is_guess: self.is_guess && mine.is_none_or(|meta| meta.state == ReplicaState::Joining),

@@ -117,6 +117,7 @@ impl Asking {
             inquiry: Inquiry {
                 me: join.expected.replica,
                 address: join.address,
+                scheme: join.security.scheme(),
                 cluster: join.cluster,
                 is_guess: join.is_guess,
                 is_new: join.is_new,
@@ -181,10 +182,10 @@ impl Asking {
                     if self.inquiry.is_no_member(&found) {
                         tracing::warn!(
                             "replica {} is no member of cluster {}: it becomes one once it has caught up if it was \
-                             added, and otherwise has to be added first: quorate cluster add --peer-url http://{}",
+                             added, and otherwise has to be added first: quorate cluster add --peer-url {}",
                             self.inquiry.me,
                             found.cluster,
-                            self.inquiry.address
+                            self.inquiry.url()
                         );
                     }
                     return Ok((meta, self.inquiry.places(&found, &answers)));

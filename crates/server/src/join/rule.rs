@@ -75,7 +75,7 @@ pub(super) enum JoinWait {
         cluster: ClusterId,
         /// Where, if any of those that were asked knows that.
         known: Option<String>,
-        /// The address of this one, by its flags.
+        /// The URL of this one, by its flags.
         own: String,
     },
 }
@@ -374,7 +374,7 @@ impl fmt::Display for JoinWait {
                 f,
                 "cluster {cluster} knows replica {me} at {known}, and this one is at {own} by its \
                  --initial-cluster: if replica {me} has moved, tell the cluster (etcdctl member update {me:x} \
-                 --peer-urls=http://{own}); if not, check --id and --initial-cluster",
+                 --peer-urls={own}); if not, check --id and --initial-cluster",
                 me = me.0
             ),
             JoinWait::Elsewhere {
@@ -383,7 +383,7 @@ impl fmt::Display for JoinWait {
                 f,
                 "cluster {cluster} has a replica {me}, and nobody that was asked knows its address: if that is this \
                  one, say so with --cluster-id {cluster}, and tell the cluster where it is (etcdctl member update \
-                 {me:x} --peer-urls=http://{own})",
+                 {me:x} --peer-urls={own})",
                 me = me.0
             ),
         }

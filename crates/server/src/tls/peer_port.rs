@@ -50,6 +50,15 @@ impl PeerSecurity {
         }
     }
 
+    /// What URLs of peer ports begin with: as long as plain text is taken, too, it is what all replicas are told.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        match self.tls.is_some() && !self.takes_plain {
+            true => "https",
+            false => "http",
+        }
+    }
+
     /// Whether connections begin with anything at all.
     pub(crate) fn is_plain(&self) -> bool {
         self.tls.is_none() && self.secret.is_none()

@@ -14,6 +14,7 @@ fn claim(me: u16) -> Claim {
     Claim {
         me: ReplicaId(me),
         address: at(me),
+        url: format!("https://{}", at(me)),
         hears_itself: false,
         cluster: GUESS,
         is_guess: true,
@@ -117,6 +118,7 @@ fn a_number_is_not_taken_over_at_another_address() {
         doubt.contains("nobody that was asked knows its address"),
         "{doubt}"
     );
+    assert!(doubt.contains("--peer-urls=https://h3:2380)"), "{doubt}");
     assert!(doubt.contains(&format!("--cluster-id {REAL}")), "{doubt}");
     // The one that lives there answers.
     let mut all = all;

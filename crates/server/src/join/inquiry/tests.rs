@@ -239,6 +239,7 @@ impl Walk {
         let inquiry = Inquiry {
             me: id(number),
             address: at(machine),
+            scheme: "https",
             cluster: match is_first || knows_cluster {
                 true => CLUSTER,
                 false => ClusterId(self.rng.u128(1..1 << 80)),
