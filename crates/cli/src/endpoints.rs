@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::redis_endpoint::{REDIS, admin_of};
+use crate::user_args::{User, UserArgs};
 use clap::Args;
 use quorate_server::StatusPage;
 use quorate_tls::Connector;
@@ -31,6 +32,9 @@ pub(crate) struct Endpoints {
 
     #[command(flatten)]
     tls: ClientTlsArgs,
+
+    #[command(flatten)]
+    user: UserArgs,
 }
 
 /// A cluster to be asked.
@@ -40,13 +44,16 @@ pub(crate) struct Asked {
     pub(crate) places: Vec<String>,
     /// What connects to those that speak TLS.
     pub(crate) tls: Option<Arc<Connector>>,
+    /// Who asks, where that is told.
+    pub(crate) user: Option<User>,
     fetcher: Fetcher,
 }
 
 impl Endpoints {
     /// The endpoints, and what is needed to ask there.
     pub(crate) fn open(&self) -> Result<Asked, Failure> {
-        Asked::new(&self.urls, &self.tls)
+        let asked = Asked::new(&self.urls, &self.tls)?;
+        Ok(asked.by(self.user.resolve()?))
     }
 
     /// The status page of the first replica that answers.
@@ -73,7 +80,18 @@ impl Asked {
             places: complete.iter().map(|url| place(url).to_owned()).collect(),
             fetcher: Fetcher::new(tls.clone()),
             tls,
+            user: None,
         })
+    }
+
+    /// Asks as a user from now on, if there is one.
+    pub(crate) fn by(self, user: Option<User>) -> Asked {
+        let header = user.as_ref().map(User::as_header);
+        Asked {
+            fetcher: self.fetcher.authorized(header),
+            user,
+            ..self
+        }
     }
 
     fn first_status_page(&self) -> Result<StatusPage, Failure> {
@@ -89,7 +107,11 @@ impl Asked {
 
     /// A page of the replica at an endpoint.
     pub(crate) fn get(&self, url: &str, path: &str) -> Result<String, String> {
-        self.fetcher.get(place(url), path)
+        let url = place(url);
+        match self.fetcher.fetch(url, path)? {
+            (200, page) => Ok(page),
+            (status, answer) => Err(format!("{url}{path}: {}", refusal(status, &answer))),
+        }
     }
 
     /// The status page of the replica at an endpoint.
@@ -107,7 +129,7 @@ impl Asked {
         for place in &self.places {
             match self.fetcher.post(place, path, &body, ANSWER_TIMEOUT) {
                 Ok((200, answer)) => return Ok(answer),
-                Ok((_, answer)) => return Err(Failure::Failed(answer)),
+                Ok((status, answer)) => return Err(Failure::Failed(refusal(status, &answer))),
                 Err(error) => why = error,
             }
         }
@@ -127,6 +149,15 @@ fn all_found(places: impl Iterator<Item = Result<String, String>>) -> Result<Vec
     match lost.filter(|_| found.is_empty()) {
         None => Ok(found),
         Some(why) => Err(why),
+    }
+}
+
+/// Why an endpoint gave no page, and what to do.
+fn refusal(status: u16, answer: &str) -> String {
+    match (status, answer.trim_end()) {
+        (401, why) => format!("{why}: give --user NAME[:PASSWORD], or the certificate of a user"),
+        (status, "") => format!("status {status}"),
+        (_, why) => why.to_owned(),
     }
 }
 

@@ -38,16 +38,19 @@ mod snapshots;
 mod status;
 mod tls;
 mod up;
+mod user_args;
 mod users;
 mod web;
 
 use clap::{Parser, Subcommand};
 use moved::BenchCommand;
-use quorate_tooling::allocator::{self, Allocator};
+use quorate_tooling::allocator;
 use std::process::ExitCode;
 
+// Tests measure what decoders take, with an allocator of their own.
+#[cfg(not(test))]
 #[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 #[derive(Parser)]
 #[command(name = "quorate", version, about, arg_required_else_help = true)]

@@ -152,6 +152,7 @@ async fn a_token_is_good_at_every_replica_and_is_written_nowhere() {
     assert!(status.expect("root may").into_inner().enabled);
     // Whether a replica is well anybody may ask.
     assert!(page(&up.urls[0], "/health").await.contains("true"));
+    operators_say_who_they_are(&up.urls[0]);
     up.stop();
     let mut written = Vec::new();
     files(&home.dir, &mut written);
@@ -167,6 +168,54 @@ async fn a_token_is_good_at_every_replica_and_is_written_nowhere() {
     for secret in [SECRET, "wrong-secret", letters] {
         for (name, bytes) in &written {
             assert!(!holds(bytes, secret), "{name} holds {secret}");
+        }
+    }
+}
+
+/// The commands of operators take a user with its password, from either place, and say so where there is none.
+fn operators_say_who_they_are(url: &str) {
+    let named = format!("--user=root:{SECRET}");
+    let name_alone = ["--user=root", "--password", SECRET];
+    for (words, says) in [
+        (&["status"][..], "healthy: 3 of 3 replicas serve"),
+        (&["cluster", "status"], "rabia"),
+        (&["cluster", "history"], "rabia"),
+    ] {
+        let asked = |user: &[&str]| {
+            let mut command = quorate();
+            command.args(words).arg("--endpoints").arg(url).args(user);
+            output(&mut command)
+        };
+        for user in [&[&*named][..], &name_alone] {
+            let answer = asked(user);
+            let said = String::from_utf8_lossy(&answer.stdout).into_owned();
+            assert!(said.contains(says), "{words:?}: {answer:?}");
+        }
+        for (user, why) in [
+            (&[][..], "user name is empty: give --user"),
+            (&["--user=root:wrong-secret"], "authentication failed"),
+        ] {
+            let answer = asked(user);
+            let said = [answer.stdout, answer.stderr].concat();
+            let said = String::from_utf8_lossy(&said).into_owned();
+            assert!(
+                !answer.status.success() && said.contains(why),
+                "{words:?}: {said}"
+            );
+        }
+    }
+    for (words, why) in [
+        (&["remove", "9"][..], "member not found"),
+        (&["switch", "none"], "none"),
+    ] {
+        for (user, why) in [(&[&*named][..], why), (&[], "user name is empty")] {
+            let mut command = quorate();
+            command
+                .arg("cluster")
+                .args(words)
+                .arg("--endpoints")
+                .arg(url);
+            expect_failure(command.args(user), 1, why);
         }
     }
 }

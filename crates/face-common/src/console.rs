@@ -30,7 +30,9 @@ pub type Probing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 /// What a route gives away or changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RouteRight {
-    /// The state of the replica and its figures.
+    /// The figures of the replica.
+    Measure,
+    /// The state of the replica, its members and where they are, and the settings of the cluster.
     Look,
     /// How the cluster works.
     Change,
@@ -54,7 +56,7 @@ pub struct Console<A: Application> {
     pub probe: Probe,
     /// What probes came to; empty at first.
     pub counts: Arc<ProbeCounts>,
-    /// Who may look and change; `None` for everybody. Whether a replica is well anybody may ask.
+    /// Who has which right; `None` for everybody all of them. Whether a replica is well anybody may ask.
     pub guard: Option<Guard>,
 }
 

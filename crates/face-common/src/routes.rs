@@ -60,7 +60,7 @@ where
             let console = console.clone();
             get(async move |request: Request| {
                 console
-                    .admit(RouteRight::Look, request.into_parts().0)
+                    .admit(RouteRight::Measure, request.into_parts().0)
                     .await?;
                 let mut page = Page::default();
                 if let Some(more) = &console.more_metrics {

@@ -4,6 +4,7 @@ mod deadlines;
 
 pub use deadlines::Deadlines;
 use quorate_tls::Connector;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -104,9 +105,20 @@ impl Counters {
 }
 
 /// Fetches pages: in plain text, and over TLS where a URL says `https://`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Fetcher {
     tls: Option<Arc<Connector>>,
+    /// The value of the header that says who asks.
+    authorization: Option<String>,
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetcher")
+            .field("tls", &self.tls)
+            .field("is_authorized", &self.authorization.is_some())
+            .finish()
+    }
 }
 
 /// Fetches a path of a plain HTTP server and returns the body of a 200 answer.
@@ -132,7 +144,24 @@ pub fn post(
 impl Fetcher {
     /// A fetcher that speaks TLS by these certificates; without them it knows only `http://`.
     pub fn new(tls: Option<Arc<Connector>>) -> Fetcher {
-        Fetcher { tls }
+        Fetcher {
+            tls,
+            authorization: None,
+        }
+    }
+
+    /// Sends a header that says who asks from now on, if this is the value of one.
+    #[must_use]
+    pub fn authorized(self, authorization: Option<String>) -> Fetcher {
+        Fetcher {
+            authorization,
+            ..self
+        }
+    }
+
+    /// Fetches a path: the status of the answer, and its body.
+    pub fn fetch(&self, url: &str, path: &str) -> Result<(u16, String), String> {
+        self.ask(url, &format!("GET {path}"), "", PATIENCE)
     }
 
     /// Fetches a path and returns the body of a 200 answer.
@@ -173,8 +202,12 @@ impl Fetcher {
             .ok_or_else(|| format!("{url}: the name resolves to no address"))?;
         // HTTP/1.0 makes the server close the connection after an unchunked body.
         let length = body.len();
+        let who = match &self.authorization {
+            Some(value) => format!("Authorization: {value}\r\n"),
+            None => String::new(),
+        };
         let request = format!(
-            "{what} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}"
+            "{what} HTTP/1.0\r\nHost: {authority}\r\n{who}Content-Length: {length}\r\n\r\n{body}"
         );
         let connect = || -> io::Result<TcpStream> {
             let stream = TcpStream::connect_timeout(&address, PATIENCE)?;

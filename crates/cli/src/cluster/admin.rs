@@ -2,13 +2,18 @@
 
 use crate::Failure;
 use crate::endpoints::{ANSWER_TIMEOUT, Asked};
-use quorate_etcd_api::etcdserverpb::{MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest};
+use crate::user_args::User;
+use quorate_etcd_api::errors;
+use quorate_etcd_api::etcdserverpb::{
+    AuthenticateRequest, MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest,
+};
 use quorate_face_common::Dialer;
-use quorate_face_etcd::client::{ClusterClient, in_words};
+use quorate_face_etcd::client::{AuthClient, ClusterClient, in_words};
 use quorate_server::MembersPage;
 use tokio::runtime::Runtime;
-use tonic::Status;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
 
 /// Where changes are asked for, by what a replica's face has for that.
 pub(super) enum Admin {
@@ -20,7 +25,7 @@ pub(super) enum Admin {
 
 impl Admin {
     /// Finds the first endpoint that answers.
-    pub(super) fn connect(asked: Asked) -> Result<Admin, String> {
+    pub(super) fn connect(asked: Asked) -> Result<Admin, Failure> {
         let version = asked
             .places
             .iter()
@@ -67,33 +72,52 @@ fn post(asked: &Asked, page: MembersPage) -> Result<u16, Failure> {
 pub(super) struct Calls {
     runtime: Runtime,
     client: ClusterClient<Channel>,
+    token: Option<MetadataValue<Ascii>>,
 }
 
 impl Calls {
     /// Connects to the first endpoint that lets it.
-    fn connect(asked: &Asked) -> Result<Calls, String> {
+    fn connect(asked: &Asked) -> Result<Calls, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .build()
-            .map_err(|error| format!("cannot start the runtime: {error}"))?;
+            .build();
+        let runtime = runtime
+            .map_err(|error| Failure::Failed(format!("cannot start the runtime: {error}")))?;
         let mut why = String::new();
         for place in &asked.places {
             let url = match place.contains("://") {
                 true => place.clone(),
                 false => format!("http://{place}"),
             };
-            let channel = Endpoint::from_shared(url).map_err(|error| error.to_string())?;
+            let channel = Endpoint::from_shared(url);
+            let channel = channel.map_err(|error| Failure::Failed(error.to_string()))?;
             let channel = channel.timeout(ANSWER_TIMEOUT);
             let dialer = Dialer::new(asked.tls.clone());
             match runtime.block_on(channel.connect_with_connector(dialer)) {
                 Ok(channel) => {
-                    let client = ClusterClient::new(channel);
-                    return Ok(Calls { runtime, client });
+                    let token = match &asked.user {
+                        Some(user) => runtime.block_on(log_in(channel.clone(), user))?,
+                        None => None,
+                    };
+                    return Ok(Calls {
+                        runtime,
+                        client: ClusterClient::new(channel),
+                        token,
+                    });
                 }
                 Err(error) => why = unreached(place, &error),
             }
         }
-        Err(why)
+        Err(Failure::Failed(why))
+    }
+
+    /// A request for a change, with reasons in words if it is refused.
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = in_words(message);
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("token", token.clone());
+        }
+        request
     }
 
     /// Adds a replica; says its number.
@@ -103,7 +127,8 @@ impl Calls {
             is_learner: false,
         };
         let mut client = self.client.clone();
-        let answer = self.runtime.block_on(client.member_add(in_words(request)));
+        let request = self.request(request);
+        let answer = self.runtime.block_on(client.member_add(request));
         let member = answer.map_err(failed)?.into_inner().member;
         let id = member.and_then(|member| u16::try_from(member.id).ok());
         id.ok_or_else(|| Failure::Failed("the answer names no replica".to_owned()))
@@ -111,23 +136,35 @@ impl Calls {
 
     /// Makes a learner a member.
     fn promote(&self, id: u16) -> Result<(), Failure> {
-        let request = MemberPromoteRequest { id: id.into() };
+        let request = self.request(MemberPromoteRequest { id: id.into() });
         let mut client = self.client.clone();
-        let answer = self
-            .runtime
-            .block_on(client.member_promote(in_words(request)));
+        let answer = self.runtime.block_on(client.member_promote(request));
         answer.map(drop).map_err(failed)
     }
 
     /// Removes a replica.
     fn remove(&self, id: u16) -> Result<(), Failure> {
-        let request = MemberRemoveRequest { id: id.into() };
+        let request = self.request(MemberRemoveRequest { id: id.into() });
         let mut client = self.client.clone();
-        let answer = self
-            .runtime
-            .block_on(client.member_remove(in_words(request)));
+        let answer = self.runtime.block_on(client.member_remove(request));
         answer.map(drop).map_err(failed)
     }
+}
+
+/// A token for a user; none where authentication is off.
+async fn log_in(channel: Channel, user: &User) -> Result<Option<MetadataValue<Ascii>>, Failure> {
+    let request = AuthenticateRequest {
+        name: user.name.clone(),
+        password: user.password.clone(),
+    };
+    let token = match AuthClient::new(channel).authenticate(request).await {
+        Ok(answer) => answer.into_inner().token,
+        Err(status) if status.message() == errors::AUTH_NOT_ENABLED.text => return Ok(None),
+        Err(status) => return Err(failed(status)),
+    };
+    let token = token.parse();
+    let token = token.map_err(|_| Failure::Failed("the answer is no token".to_owned()))?;
+    Ok(Some(token))
 }
 
 /// Why a replica was not reached: what its certificate lacks, or nobody is there.

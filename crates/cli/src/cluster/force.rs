@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::endpoints::Asked;
 use crate::face::FaceName;
 use crate::serve::create_files_for_owner_only;
+use crate::user_args::UserArgs;
 use clap::Args;
 use quorate_core::ClusterId;
 use quorate_etcd_store::{Store, UnreadableVersion};
@@ -37,6 +38,8 @@ pub(crate) struct ForceOptions {
 
     #[command(flatten)]
     tls: ClientTlsArgs,
+    #[command(flatten)]
+    user: UserArgs,
     /// Do it without asking the others, or although they reach a quorum
     #[arg(long)]
     force: bool,
@@ -85,12 +88,15 @@ fn ask_others(options: &ForceOptions, cluster: ClusterId) -> Result<(), Failure>
         ));
     }
     let asked = Asked::new(&options.endpoints, &options.tls)?;
+    let asked = asked.by(options.user.resolve()?);
     for endpoint in &asked.places {
         // Who does not answer is gone, as far as can be seen from here.
         let page = match asked.status_page(endpoint) {
             Ok(page) => page,
             // Somebody is there, and may well be of the cluster.
-            Err(why) if why.contains("certificate") => return Err(Failure::Failed(why)),
+            Err(why) if why.contains("certificate") || why.contains("--user") => {
+                return Err(Failure::Failed(why));
+            }
             Err(_) => continue,
         };
         let is_ours = page.cluster_id == cluster.to_string();

@@ -227,5 +227,5 @@ fn show_json(common: &Common) -> Result<(), Failure> {
 }
 
 fn admin(common: &Common) -> Result<Admin, Failure> {
-    Admin::connect(common.endpoints.open()?).map_err(Failure::Failed)
+    Admin::connect(common.endpoints.open()?)
 }

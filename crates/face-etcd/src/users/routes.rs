@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use quorate_etcd_store::{Asker, Identity};
 use quorate_face_common::RouteRight;
+use quorate_server::Consistency;
 use tonic::{Code, Status};
 
 /// In front of a name and its password.
@@ -24,30 +25,42 @@ impl Face {
         headers: HeaderMap,
         extensions: Extensions,
     ) -> Result<(), Response> {
-        // Dashboards and probes look without a user, as at an etcd.
-        if self.auth.is_off() || right == RouteRight::Look {
+        // Figures are taken without a user, as at an etcd.
+        if self.auth.is_off() || right == RouteRight::Measure {
             return Ok(());
         }
+        // How a replica is has to be seen where no quorum is, too.
+        let consistency = match right {
+            RouteRight::Change => Consistency::Linearizable,
+            RouteRight::Measure | RouteRight::Look => Consistency::Serializable,
+        };
         let asker = match name_and_password(&headers) {
-            Some((name, password)) => self.asker_by_password(&name, password).await,
+            Some((name, password)) => self.asker_by_password(&name, password, consistency).await,
             None => {
                 self.identify(&Credentials::among(&headers, &extensions))
                     .await
             }
         };
-        let judged = match asker {
-            Ok(asker) => self.demand_operator(asker).await,
-            Err(status) => Err(status),
+        let judged = match (asker, right) {
+            (Err(status), _) => Err(status),
+            (Ok(asker), RouteRight::Change) => self.demand_operator(asker).await,
+            // As the calls that tell of members and of a member's state.
+            (Ok(asker), RouteRight::Measure | RouteRight::Look) => self.demand_user(&asker),
         };
         judged.map_err(|status| refusal(&status))
     }
 
-    async fn asker_by_password(&self, name: &str, password: String) -> Result<Asker, Status> {
+    async fn asker_by_password(
+        &self,
+        name: &str,
+        password: String,
+        consistency: Consistency,
+    ) -> Result<Asker, Status> {
         let board = self.auth.known();
         if board.is_some_and(|board| !board.is_enabled()) {
             return Ok(Asker::Anybody);
         }
-        let login = self.check_password(name, password).await?;
+        let login = self.check_password(name, password, consistency).await?;
         Ok(Asker::User(Identity {
             name: name.into(),
             revision: login.revision,

@@ -67,7 +67,8 @@ impl Auth for Face {
     ) -> Answered<api::AuthenticateResponse> {
         let api::AuthenticateRequest { name, password } = request.into_inner();
         for _ in 0..LOGINS_MAX {
-            let login = self.check_password(&name, password.clone()).await?;
+            let login = self.check_password(&name, password.clone(), Consistency::Linearizable);
+            let login = login.await?;
             let identity = Identity {
                 name: name.as_str().into(),
                 revision: login.revision,
@@ -247,16 +248,17 @@ impl Face {
         hashed.map_err(not_hashed)
     }
 
-    /// Says under which auth revision a password fits.
+    /// Says under which auth revision a password fits, by what all members know or by what this one does.
     pub(super) async fn check_password(
         &self,
         name: &str,
         password: String,
+        consistency: Consistency,
     ) -> Result<Login, Status> {
         let query = Query::Login {
             name: name.to_owned(),
         };
-        let answer = self.read(query, Consistency::Linearizable, &Asker::Anybody);
+        let answer = self.read(query, consistency, &Asker::Anybody);
         let QueryAnswer::Login(login) = answer.await? else {
             return Err(mismatch());
         };

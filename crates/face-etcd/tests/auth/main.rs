@@ -3,6 +3,7 @@
 #[path = "../backend/mod.rs"]
 mod backend;
 mod calls;
+mod pages;
 
 use backend::{serve_face, start};
 use bytes::Bytes;
