@@ -6,6 +6,8 @@
 
 use super::keys::{Method, PrivateKey};
 use super::pem;
+use super::tokens::sha256;
+use super::verified::{Claims, VerifiedTokens};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use quorate_etcd_store::Identity;
@@ -47,6 +49,8 @@ pub struct JwtSigner {
     method: String,
     ttl: Duration,
     key: Key,
+    /// Tokens whose signatures were found right.
+    verified: VerifiedTokens,
 }
 
 impl fmt::Debug for JwtSigner {
@@ -95,6 +99,7 @@ impl JwtSigner {
                 Method::Hmac(algorithm) => shared_key(algorithm, options)?,
                 method => key_pair(&method, options)?,
             },
+            verified: VerifiedTokens::default(),
         })
     }
 
@@ -128,6 +133,20 @@ impl JwtSigner {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
         }
+        let digest = sha256(token.as_bytes());
+        let claims = match self.verified.find(&digest) {
+            Some(claims) => claims,
+            None => {
+                let claims = self.verify(token)?;
+                self.verified.keep(digest, claims.clone());
+                claims
+            }
+        };
+        claims.count_at(now_s).then_some(claims.identity)
+    }
+
+    /// What a token says, if this is one of ours.
+    fn verify(&self, token: &str) -> Option<Claims> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
@@ -139,16 +158,17 @@ impl JwtSigner {
             return None;
         }
         let claims: Value = serde_json::from_slice(&decode(claims)?).ok()?;
-        let time = |name: &str| claims.get(name).map(Value::as_f64);
-        let now_s = now_s as f64;
-        let is_over = time("exp").is_some_and(|end| end.is_none_or(|end| end <= now_s));
-        let is_early = time("nbf").is_some_and(|start| start.is_none_or(|start| start > now_s));
-        if is_over || is_early {
-            return None;
-        }
-        Some(Identity {
-            name: claims.get("username")?.as_str()?.into(),
-            revision: claims.get("revision")?.as_u64()?,
+        let time = |name: &str| match claims.get(name) {
+            None => Some(None),
+            Some(time) => time.as_f64().map(Some),
+        };
+        Some(Claims {
+            identity: Identity {
+                name: claims.get("username")?.as_str()?.into(),
+                revision: claims.get("revision")?.as_u64()?,
+            },
+            end_s: time("exp")?,
+            start_s: time("nbf")?,
         })
     }
 

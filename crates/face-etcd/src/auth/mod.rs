@@ -6,6 +6,7 @@ mod keys;
 mod passwords;
 mod pem;
 mod tokens;
+mod verified;
 
 pub(crate) use credentials::Credentials;
 pub use jwt::{JwtOptions, JwtSigner};

@@ -104,7 +104,7 @@ async fn simple_identity(
     })
 }
 
-fn sha256(bytes: &[u8]) -> TokenDigest {
+pub(super) fn sha256(bytes: &[u8]) -> TokenDigest {
     let mut found = TokenDigest::default();
     found.copy_from_slice(digest(&SHA256, bytes).as_ref());
     found
