@@ -25,5 +25,5 @@ mod run;
 
 pub use judge::Limits;
 pub use mutate::mutate;
-pub use recorded::{check_recorded, check_recorded_wire};
+pub use recorded::{check_recorded, check_recorded_wire, is_to_be_recorded};
 pub use run::{Fuzz, rounds};

@@ -19,24 +19,20 @@ use crate::corpus::{digits, parse};
 /// # Panics
 /// When something reads differently, and then says what.
 pub fn check_recorded<T: Debug, E: Debug>(
-    (folder, kind, version): (&str, &str, u32),
+    place: (&str, &str, u32),
     name: &str,
     samples: &[T],
     encode: impl Fn(&T) -> Vec<u8>,
     decode: impl Fn(Bytes) -> Result<T, E>,
 ) {
-    let fixtures = Path::new(folder).join("tests/fixtures");
-    let of = |version: u32| {
-        fixtures
-            .join(format!("{kind}-{version}"))
-            .join(format!("{name}.txt"))
-    };
+    let (folder, kind, version) = place;
+    let of = |version: u32| path((folder, kind, version), name);
     let lines: Vec<String> = samples
         .iter()
         .map(|value| line(&encode(value), value))
         .collect();
     let present = of(version);
-    if std::env::var_os("QUORATE_RECORD").is_some() && !present.exists() {
+    if is_to_be_recorded(place, name) {
         write(&present, &lines);
     }
     for path in (1..=version).map(of).filter(|path| path.exists()) {
@@ -62,6 +58,21 @@ pub fn check_recorded<T: Debug, E: Debug>(
             present.display()
         );
     }
+}
+
+/// Whether there is no record of a version yet and `QUORATE_RECORD` asks for one. What is recorded stays as it is: it
+/// is what released programs write.
+#[must_use]
+pub fn is_to_be_recorded(place: (&str, &str, u32), name: &str) -> bool {
+    std::env::var_os("QUORATE_RECORD").is_some() && !path(place, name).exists()
+}
+
+/// The file with what is recorded of a version.
+fn path((folder, kind, version): (&str, &str, u32), name: &str) -> PathBuf {
+    let fixtures = Path::new(folder).join("tests/fixtures");
+    fixtures
+        .join(format!("{kind}-{version}"))
+        .join(format!("{name}.txt"))
 }
 
 /// Checks recorded encodings of values with a wire encoding.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cluster::Cluster;
 use fastrand::Rng;
 use quorate_core::{Boot, Epoch, Group, Seat, Wire};
-use quorate_fuzz::{Fuzz, check_recorded_wire, mutate, rounds};
+use quorate_fuzz::{Fuzz, check_recorded_wire, is_to_be_recorded, mutate, rounds};
 use quorate_protocols::{Protocol, Visitor, names, visit};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -95,8 +95,8 @@ impl Visitor for Recorded {
 /// What is said and recorded within a few clusters' lives is recorded once: it differs as soon as
 /// protocols act differently, without any change of format.
 fn record_once<T: Wire + Debug>(place: (&str, &str, u32), name: &str, heard: BTreeSet<Bytes>) {
-    let recording = std::env::var_os("QUORATE_RECORD").is_some();
-    let heard = heard.into_iter().filter(|_| recording);
+    let is_wanted = is_to_be_recorded(place, name);
+    let heard = heard.into_iter().filter(|_| is_wanted);
     let values: Result<Vec<T>, _> = heard.map(T::from_bytes).collect();
     check_recorded_wire(place, name, &values.expect("it was said"));
 }
