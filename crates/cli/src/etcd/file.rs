@@ -23,7 +23,7 @@ pub(super) fn read(path: &str) -> Result<Given, String> {
 }
 
 /// Reads the text of a file.
-fn parse(text: &str) -> Result<Given, String> {
+pub(super) fn parse(text: &str) -> Result<Given, String> {
     let mut given = Given::of_file();
     let mut unknown = Vec::new();
     for key in yaml::read(text)? {

@@ -8,6 +8,8 @@ mod discovery;
 mod dns;
 mod file;
 mod flags;
+#[cfg(test)]
+mod fuzz;
 mod given;
 mod help;
 mod host;
