@@ -1,5 +1,5 @@
 //! Three replicas, each a `quorate serve` of its own flags, that reach each other through relays which remember what
-//! passes.
+//! passes. Clients may come through relays, too.
 
 #![allow(
     dead_code,
@@ -26,6 +26,8 @@ pub type Recording = Arc<Mutex<Vec<u8>>>;
 pub struct Replicas {
     dir: PathBuf,
     first_port: u16,
+    /// What is spoken with clients.
+    client_scheme: &'static str,
     children: Vec<Option<Child>>,
     gateways: Vec<Child>,
     pub recording: Recording,
@@ -33,13 +35,19 @@ pub struct Replicas {
 
 impl Replicas {
     pub fn new(dir: &Path) -> Replicas {
-        let first_port = free_ports(3 * REPLICAS);
+        Replicas::serving(dir, "http")
+    }
+
+    /// Replicas that speak this with clients.
+    pub fn serving(dir: &Path, client_scheme: &'static str) -> Replicas {
+        let first_port = free_ports(4 * REPLICAS);
         let recording = Recording::default();
-        for id in 1..=REPLICAS {
-            let (from, to) = (
-                first_port + 2 * REPLICAS + id - 1,
-                first_port + REPLICAS + id - 1,
-            );
+        // Those of peers, and behind them those of clients.
+        for port in first_port..first_port + 2 * REPLICAS {
+            let (from, to) = match port < first_port + REPLICAS {
+                true => (port + 3 * REPLICAS, port),
+                false => (port + REPLICAS, port),
+            };
             let listener = TcpListener::bind((HOST, from)).unwrap();
             let recording = Arc::clone(&recording);
             std::thread::spawn(move || relay_all(&listener, to, &recording));
@@ -47,6 +55,7 @@ impl Replicas {
         Replicas {
             dir: dir.to_owned(),
             first_port,
+            client_scheme,
             children: (0..REPLICAS).map(|_| None).collect(),
             gateways: Vec::new(),
             recording,
@@ -54,7 +63,23 @@ impl Replicas {
     }
 
     pub fn client_url(&self, id: u16) -> String {
-        format!("http://{HOST}:{}", self.first_port + id - 1)
+        let scheme = self.client_scheme;
+        format!("{scheme}://{HOST}:{}", self.first_port + id - 1)
+    }
+
+    /// Where a replica's clients come through a relay.
+    pub fn relayed_url(&self, id: u16) -> String {
+        let scheme = self.client_scheme;
+        format!(
+            "{scheme}://{HOST}:{}",
+            self.first_port + 3 * REPLICAS + id - 1
+        )
+    }
+
+    /// The ports of a replica: for clients, and for peers.
+    pub fn ports(&self, id: u16) -> [u16; 2] {
+        let client = self.first_port + id - 1;
+        [client, client + REPLICAS]
     }
 
     pub fn client_urls(&self) -> Vec<String> {
@@ -77,10 +102,7 @@ impl Replicas {
             format!("--initial-cluster={}", all.join(",")),
             "--initial-cluster-state=new".to_owned(),
             format!("--listen-client-urls={}", self.client_url(id)),
-            format!(
-                "--listen-peer-urls={scheme}://{HOST}:{}",
-                self.first_port + REPLICAS + id - 1
-            ),
+            format!("--listen-peer-urls={scheme}://{HOST}:{}", self.ports(id)[1]),
         ]
     }
 

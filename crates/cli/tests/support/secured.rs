@@ -125,12 +125,8 @@ impl Server {
     }
 
     pub async fn try_connect(&self, connector: &Arc<Connector>) -> Result<Secured, String> {
-        let endpoint = Endpoint::from_shared(self.url()).unwrap().timeout(PATIENCE);
-        let dialer = Dialer::new(Some(Arc::clone(connector)));
-        let channel = endpoint.connect_with_connector(dialer).await;
-        let channel =
-            channel.map_err(|error| format!("{:?}", std::error::Error::source(&error)))?;
-        Ok(Secured(KvClient::new(channel)))
+        let channel = secured_channel(&self.url(), connector).await?;
+        Ok(Secured::over(channel))
     }
 
     /// What is answered to bytes that are written as they are.
@@ -146,7 +142,12 @@ impl Server {
 
     /// What is answered to a GET over TLS.
     pub fn get(&self, connector: &Connector, path: &str) -> Result<String, String> {
-        let tcp = TcpStream::connect((HOST, self.port)).unwrap();
+        self.get_at(self.port, connector, path)
+    }
+
+    /// What is answered to a GET over TLS at one of the ports.
+    pub fn get_at(&self, port: u16, connector: &Connector, path: &str) -> Result<String, String> {
+        let tcp = TcpStream::connect((HOST, port)).unwrap();
         let stream = connector.connect_blocking(tcp, HOST, PATIENCE);
         let mut stream = stream.map_err(|error| error.to_string())?;
         let request = format!("GET {path} HTTP/1.0\r\nhost: x\r\n\r\n");
@@ -170,11 +171,24 @@ impl Drop for Server {
     }
 }
 
+/// A connection over TLS for any service.
+pub async fn secured_channel(url: &str, connector: &Arc<Connector>) -> Result<Channel, String> {
+    let endpoint = Endpoint::from_shared(url.to_owned()).unwrap();
+    let dialer = Dialer::new(Some(Arc::clone(connector)));
+    let endpoint = endpoint.timeout(PATIENCE);
+    let channel = endpoint.connect_with_connector(dialer).await;
+    channel.map_err(|error| format!("{:?}", std::error::Error::source(&error)))
+}
+
 /// A client over TLS.
 #[derive(Clone)]
 pub struct Secured(KvClient<Channel>);
 
 impl Secured {
+    pub fn over(channel: Channel) -> Secured {
+        Secured(KvClient::new(channel))
+    }
+
     pub async fn put(&mut self, key: &str, value: &str) -> Result<(), tonic::Status> {
         let request = PutRequest {
             key: key.to_owned().into_bytes().into(),
