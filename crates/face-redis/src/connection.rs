@@ -152,7 +152,8 @@ impl Connected {
         }
         let missing = self.parser.missing_bytes(self.input.len());
         let more = missing.min(ARGUMENT_STEP_BYTES).max(self.read_bytes);
-        let wanted = self.input.len() + more;
+        let held = self.session.held_bytes() - self.session.input_bytes;
+        let wanted = held + self.input.len() + more;
         if let Some(more) = wanted.checked_sub(self.session.charge.bytes()) {
             let added = self
                 .session

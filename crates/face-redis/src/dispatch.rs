@@ -128,11 +128,11 @@ impl Session {
                 "ERR the transaction is larger than this server takes (--max-request-bytes)"
             }
             Found::Stored(command) => {
-                gathered.push(command, args);
+                gathered.push(command, kept(&args));
                 return self.queued();
             }
             Found::Own(own) if own.kind.is_in_transactions() => {
-                gathered.push_own(args);
+                gathered.push_own(kept(&args));
                 return self.queued();
             }
             Found::Own(_) => "ERR Command not allowed inside a transaction",
@@ -146,6 +146,11 @@ impl Session {
         self.out.simple("QUEUED");
         Ok(())
     }
+}
+
+/// Arguments that are kept for a while: as copies, so that all that was read with them need not stay in memory.
+fn kept(args: &[Bytes]) -> Vec<Bytes> {
+    args.iter().map(|arg| Bytes::copy_from_slice(arg)).collect()
 }
 
 fn is_for_subscribers(found: Found) -> bool {

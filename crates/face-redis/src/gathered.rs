@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quorate_redis_store::{Call, Command};
 
 /// What an argument takes beside its bytes.
-const ARGUMENT_BYTES: usize = 8;
+const ARGUMENT_BYTES: usize = 40;
 
 /// Consecutive calls of one connection.
 ///

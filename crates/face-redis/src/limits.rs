@@ -40,10 +40,12 @@ pub(crate) const BODY_CALLS_MAX: usize = 512;
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 /// Most calls in a transaction.
 pub(crate) const TRANSACTION_CALLS_MAX: usize = 16 << 10;
-/// Most keys that a connection watches.
-pub(crate) const WATCHED_MAX: usize = 4 << 10;
-/// Most channels and patterns that a connection subscribes to.
-pub(crate) const SUBSCRIPTIONS_MAX: usize = 64 << 10;
+/// Keys that a connection watches, in bytes with what each takes beside.
+pub(crate) const WATCHED_BYTES_MAX: usize = 1 << 20;
+/// What a name or a key that is kept takes beside its bytes.
+pub(crate) const NAME_BYTES: usize = 128;
+/// Names of channels and patterns that a connection subscribes to, in bytes with what each takes beside.
+pub(crate) const SUBSCRIPTIONS_BYTES_MAX: usize = 4 << 20;
 /// The longest name of a client or a library, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 256;
 /// Replies that are gathered before they are written, in bytes.

@@ -3,7 +3,7 @@
 use crate::access::{DEFAULT, User};
 use crate::clients::{Client, Spoken};
 use crate::gathered::Gathered;
-use crate::limits::REPLIES_BYTES_MAX;
+use crate::limits::{NAME_BYTES, REPLIES_BYTES_MAX};
 use crate::server::Server;
 use crate::subscriber::Subscriber;
 use bytes::Bytes;
@@ -123,9 +123,25 @@ impl Session {
         self.subscriber.mailbox.set_resp(resp);
     }
 
+    /// Bytes that watched keys take.
+    pub(crate) fn watched_bytes(&self) -> usize {
+        self.watched
+            .iter()
+            .map(|watched| watched.key.len() + NAME_BYTES)
+            .sum()
+    }
+
+    /// Bytes that are kept of requests, beside replies: those that are not complete, a transaction, keys, channels.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let queued = self.transaction.as_ref();
+        let queued = queued.map_or(0, |transaction| transaction.gathered.bytes());
+        self.input_bytes + queued + self.watched_bytes() + self.subscriber.bytes()
+    }
+
     /// Sends the replies that are ready, and waits until the client has taken them.
     pub(crate) async fn write(&mut self) -> io::Result<()> {
-        self.charge.resize_anyway(self.input_bytes + self.out.len());
+        self.charge
+            .resize_anyway(self.held_bytes() + self.out.len());
         if self.out.is_empty() {
             return Ok(());
         }
@@ -147,7 +163,7 @@ impl Session {
             replies.clear();
             self.out = ReplyWriter::behind(replies, resp);
         }
-        self.charge.resize_anyway(self.input_bytes);
+        self.charge.resize_anyway(self.held_bytes());
         Ok(())
     }
 

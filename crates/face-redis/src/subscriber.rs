@@ -1,6 +1,6 @@
 //! What one connection subscribes to.
 
-use crate::limits::SUBSCRIPTIONS_MAX;
+use crate::limits::{NAME_BYTES, SUBSCRIPTIONS_BYTES_MAX};
 use crate::pubsub::{Mailbox, Subscriptions, Topic};
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -14,6 +14,7 @@ pub(crate) struct Subscriber {
     pub(crate) mailbox: Arc<Mailbox>,
     channels: BTreeSet<Bytes>,
     patterns: BTreeSet<Bytes>,
+    bytes: usize,
 }
 
 impl Subscriber {
@@ -28,6 +29,7 @@ impl Subscriber {
             mailbox: Arc::new(Mailbox::new(mailbox_bytes_max)),
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
+            bytes: 0,
         }
     }
 
@@ -43,19 +45,23 @@ impl Subscriber {
 
     /// Subscribes to something. Says whether there was room for it.
     pub(crate) fn add(&mut self, topic: Topic, name: Bytes) -> bool {
-        if self.count() >= SUBSCRIPTIONS_MAX {
+        let bytes = self.bytes + name.len() + NAME_BYTES;
+        if bytes > SUBSCRIPTIONS_BYTES_MAX {
             return false;
         }
         // A copy: the request it is a part of need not stay in memory.
         let name = Bytes::copy_from_slice(&name);
-        self.names(topic).insert(name.clone());
-        self.all.add(topic, name, self.client, &self.mailbox);
+        if self.names(topic).insert(name.clone()) {
+            self.bytes = bytes;
+            self.all.add(topic, name, self.client, &self.mailbox);
+        }
         true
     }
 
     /// Ends a subscription, if there is one.
     pub(crate) fn remove(&mut self, topic: Topic, name: &[u8]) {
         if self.names(topic).remove(name) {
+            self.bytes -= name.len() + NAME_BYTES;
             self.all.remove(topic, name, self.client);
         }
     }
@@ -63,6 +69,11 @@ impl Subscriber {
     /// Everything of a kind that it subscribes to.
     pub(crate) fn all_of(&mut self, topic: Topic) -> Vec<Bytes> {
         self.names(topic).iter().cloned().collect()
+    }
+
+    /// Bytes that the subscriptions take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Ends all subscriptions.

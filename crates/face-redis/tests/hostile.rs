@@ -253,3 +253,38 @@ async fn no_client_is_told_that_nothing_was_done_where_nobody_knows() {
         assert_eq!(client.next().await, Some(Reply::Simple("PONG".to_owned())));
     }
 }
+
+/// Scenario: what a connection may keep for long: a transaction, watched keys, channels.
+#[tokio::test]
+async fn what_connections_keep_is_bounded() {
+    let served = start();
+    let name = "x".repeat(100 << 10);
+    let mut client = served.connect().await;
+    let mut refused = String::new();
+    for number in 0..100 {
+        refused = client.say(&format!("watch {name}{number}")).await;
+    }
+    assert!(refused.starts_with("ERR the watched keys"), "{refused}");
+    assert!(served.budget.used() > 512 << 10, "what is kept is charged");
+    assert_eq!(client.say("unwatch").await, "OK");
+    assert_eq!(client.say("multi").await, "OK");
+    for _ in 0..100 {
+        refused = client.say(&format!("set a {name}")).await;
+    }
+    assert!(
+        refused.starts_with("ERR the transaction is larger"),
+        "{refused}"
+    );
+    assert!(client.say("exec").await.starts_with("EXECABORT"));
+    assert!(matches!(client.ask("hello 3").await, Reply::Map(_)));
+    let mut last = client.ask("ping").await;
+    for number in 0..100 {
+        last = client.ask(&format!("subscribe {name}{number}")).await;
+    }
+    assert!(
+        matches!(&last, Reply::Error(why) if why.starts_with("ERR the channels")),
+        "{last:?}"
+    );
+    drop(client);
+    until("the memory comes back", || served.budget.used() < 64 << 10).await;
+}

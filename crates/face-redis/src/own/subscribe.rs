@@ -1,7 +1,6 @@
 //! `SUBSCRIBE` and what ends it, and `PUBSUB`.
 
 use super::subcommand;
-use crate::limits::SUBSCRIPTIONS_MAX;
 use crate::pubsub::Topic;
 use crate::session::{Session, Step};
 use bytes::Bytes;
@@ -14,9 +13,7 @@ impl Session {
         }
         for name in &args[1..] {
             if !self.subscriber.add(topic, name.clone()) {
-                self.error(&format!(
-                    "ERR a connection subscribes to at most {SUBSCRIPTIONS_MAX} channels"
-                ));
+                self.error("ERR the channels of one connection take more memory than this server has for them");
                 return Ok(());
             }
             self.confirm(topic.command(true), Some(name));

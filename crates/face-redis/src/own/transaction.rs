@@ -1,7 +1,7 @@
 //! `MULTI`, `EXEC`, `WATCH`: transactions, gathered here and carried out by the store as one command.
 
 use crate::execute::answers_all;
-use crate::limits::{DATABASES, WATCHED_MAX};
+use crate::limits::{DATABASES, NAME_BYTES, WATCHED_BYTES_MAX};
 use crate::session::{Session, Step, Transaction};
 use bytes::Bytes;
 use quorate_redis_store::Watched;
@@ -39,10 +39,9 @@ impl Session {
                 .any(|one| one.db == db && one.key == **key)
         };
         let keys: Vec<Bytes> = args[1..].iter().filter(is_new).cloned().collect();
-        if self.watched.len() + keys.len() > WATCHED_MAX {
-            self.error(&format!(
-                "ERR a connection watches at most {WATCHED_MAX} keys"
-            ));
+        let bytes: usize = keys.iter().map(|key| key.len() + NAME_BYTES).sum();
+        if self.watched_bytes() + bytes > WATCHED_BYTES_MAX {
+            self.error("ERR the watched keys of one connection take more memory than this server has for them");
             return Ok(());
         }
         let asked = keys.iter().map(|key| (db, key.clone())).collect();
