@@ -77,7 +77,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = listener.accept().unwrap();
-                let mut request = [0; 28];
+                let mut request = [0; 26];
                 stream.read_exact(&mut request).unwrap();
                 stream.write_all(answer.as_bytes()).unwrap();
             });

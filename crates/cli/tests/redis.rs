@@ -12,7 +12,9 @@ use quorate_resp::Reply;
 use rustix::process::Signal;
 use std::time::Instant;
 use support::resp::Client;
-use support::{Home, PATIENCE, Up, expect_failure, output, quorate, signal};
+use support::{
+    Home, PATIENCE, Up, eventually, expect_failure, free_ports, output, quorate, signal,
+};
 
 fn bulk(text: &'static str) -> Reply {
     Reply::Bulk(Bytes::from(text))
@@ -273,4 +275,63 @@ fn operators_find_the_cluster_at_an_address_of_their_own() {
         2,
         says,
     );
+}
+
+/// Scenario: a fourth replica is added at the address for operators, becomes a member, and the second leaves.
+#[tokio::test]
+async fn members_come_and_go_at_the_address_for_operators() {
+    let home = Home::new();
+    let up = home.start(&["--face", "redis"]);
+    assert_eq!(Client::connect(&up.urls[0]).say("set a 1"), "OK");
+    let first = free_ports(3);
+    let [redis, peer, admin] = [0, 1, 2].map(|at| format!("127.0.0.1:{}", first + at));
+    let cluster = |args: &[&str]| {
+        let found = output(
+            quorate()
+                .arg("cluster")
+                .args(args)
+                .args(["--endpoints", &up.admin[0]]),
+        );
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            found.status.success(),
+            text(&found.stdout) + &text(&found.stderr),
+        )
+    };
+    let (added, said) = cluster(&["add", "--peer-url", &format!("http://{peer}")]);
+    assert!(added && said.contains("replica 4 may follow"), "{said}");
+    let (again, said) = cluster(&["add", "--peer-url", &format!("http://{peer}")]);
+    assert!(!again && said.contains("already"), "{said}");
+    let mut fourth = quorate()
+        .args(["serve", "--id=4", "--face=redis", "--exit-with-parent"])
+        .arg(std::process::id().to_string())
+        .arg(format!(
+            "--data-dir={}",
+            home.dir.with_file_name("4").display()
+        ))
+        .arg(format!("--listen-client-urls=http://{redis}"))
+        .arg(format!("--listen-peer-urls=http://{peer}"))
+        .arg(format!("--listen-admin-urls=http://{admin}"))
+        .arg(format!(
+            "--initial-cluster=1=http://127.0.0.1:{},4=http://{peer}",
+            home.port.parse::<u16>().unwrap() + 1
+        ))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("replica 4 is a member", || async {
+        let (_, said) = cluster(&["status"]);
+        said.lines()
+            .any(|line| line.contains("  4  member"))
+            .then_some(())
+    })
+    .await;
+    assert_eq!(Client::connect(&redis).say("incr a"), "2");
+    let (removed, said) = cluster(&["remove", "2"]);
+    assert!(removed && !said.contains("replica-2"), "{said}");
+    assert_eq!(Client::connect(&up.urls[0]).say("get a"), "2");
+    signal(fourth.id(), Signal::TERM);
+    assert!(fourth.wait().unwrap().success());
+    drop(up);
 }
