@@ -199,4 +199,8 @@ pub trait Application: Sized {
     /// # Errors
     /// What is missing or contradictory: then this application must not be used.
     fn loaded(&mut self) -> Result<(), String>;
+
+    /// What was loaded takes the place of the state that there was. Not before this, and not if it is given up instead,
+    /// may local readers see anything of it.
+    fn installed(&mut self) {}
 }

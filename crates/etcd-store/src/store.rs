@@ -394,6 +394,12 @@ impl Application for Store {
     fn loaded(&mut self) -> Result<(), String> {
         self.end_load()
     }
+
+    fn installed(&mut self) {
+        // What ended tokens may be among what was skipped.
+        self.board.forget_tokens(|_| true);
+        self.board.publish(&self.auth);
+    }
 }
 
 /// Changes a compaction frees with every command that follows it: enough to keep up with any

@@ -10,6 +10,15 @@ use quorate_core::At;
 use quorate_etcd_api::etcdserverpb::{AuthEnableRequest, AuthenticateResponse};
 use std::sync::Arc;
 
+/// Looking at users and roles.
+impl Store {
+    /// Users and roles.
+    #[must_use]
+    pub fn users(&self) -> Arc<AuthState> {
+        Arc::clone(&self.auth)
+    }
+}
+
 /// No response of a change says more than its header; that of a token, in which slot it was granted.
 impl Store {
     pub(crate) fn read_auth(&self, query: &AuthQuery) -> Result<QueryAnswer, Refused> {

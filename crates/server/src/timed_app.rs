@@ -122,4 +122,8 @@ impl<A: Application> Application for TimedApp<A> {
     fn loaded(&mut self) -> Result<(), String> {
         self.inner.loaded()
     }
+
+    fn installed(&mut self) {
+        self.inner.installed();
+    }
 }

@@ -81,7 +81,6 @@ impl Store {
         if self.flaw == Some(Flaw::RevisionNotCarried) {
             self.revision = Store::default().revision;
         }
-        self.board.publish(&self.auth);
         Ok(())
     }
 

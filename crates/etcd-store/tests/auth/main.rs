@@ -15,7 +15,7 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_store::{
     Asker, AuthAnswer, AuthChange, AuthQuery, Identity, Query, QueryAnswer, Refused, Store,
-    command, decode_result,
+    TokenGrant, command, decode_result,
 };
 
 /// A store and what clients do with it.

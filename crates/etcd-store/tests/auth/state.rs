@@ -45,13 +45,55 @@ fn load(pieces: &[Bytes]) -> Result<Store, String> {
     Ok(store)
 }
 
+fn board(store: &Store) -> (bool, u64) {
+    let board = store.board();
+    (board.is_enabled(), board.revision())
+}
+
+fn status(talk: &Conversation) -> (bool, u64) {
+    let state = talk.store.users();
+    (state.is_enabled(), state.revision())
+}
+
+/// A replica that is behind fetches a snapshot and goes on applying what it gets meanwhile.
+#[test]
+fn faces_see_users_of_a_snapshot_once_it_is_installed() {
+    let mut behind = Conversation::with_users();
+    let token = TokenGrant {
+        name: "alice".to_owned(),
+        digest: Bytes::from_static(&[1; 32]),
+        revision: behind.auth_revision(),
+    };
+    let root = behind.user("root");
+    behind
+        .change(&root, AuthChange::GrantToken(token))
+        .expect("granted");
+    let seen = behind.store.board();
+    let knows_token = || seen.user_of_token(&[1; 32], 1, u64::MAX).is_some();
+    let mut ahead = filled();
+    let mut loading = behind.store.empty();
+    for piece in pieces(&mut ahead.store, 100) {
+        loading.load(piece).expect("it was just written");
+    }
+    loading.loaded().expect("it was just written");
+    assert_eq!(board(&behind.store), status(&behind));
+    assert!(knows_token());
+    behind.root(role_add("meanwhile")).expect("added");
+    assert_eq!(board(&behind.store), status(&behind));
+    loading.installed();
+    assert_eq!(board(&loading), status(&ahead));
+    assert_eq!(seen.state(), ahead.store.users());
+    assert!(!knows_token(), "its user may have got another password");
+}
+
 #[test]
 fn a_snapshot_has_users_roles_and_what_follows_from_them() {
     let mut talk = filled();
     let whole = pieces(&mut talk.store, usize::MAX).concat();
     for bytes in [1, 40, 300, usize::MAX] {
         let pieces = pieces(&mut talk.store, bytes);
-        let loaded = load(&pieces).expect("it was just written");
+        let mut loaded = load(&pieces).expect("it was just written");
+        loaded.installed();
         let mut copy = Conversation {
             store: loaded,
             slot: talk.slot,

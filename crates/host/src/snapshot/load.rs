@@ -129,7 +129,8 @@ impl<M: Machine, A: Application> Loading<M, A> {
 
 impl<M: Machine, A: Application> Loaded<M, A> {
     /// What is applied from here on.
-    pub(crate) fn into_applier(self, old: &Applier<A>) -> (Applier<A>, M::Base) {
+    pub(crate) fn into_applier(mut self, old: &Applier<A>) -> (Applier<A>, M::Base) {
+        self.app.installed();
         let HostState { applied, base } = self.state;
         let applier = old.replaced(self.slot, applied, self.sessions, self.app);
         (applier, base)
