@@ -4,6 +4,7 @@
 #
 #   scripts/seeds.sh racos 20000            # or nezha, chora, rs-paxos, multi-paxos, rabia
 #   scripts/seeds.sh racos 20000 1000000    # from this seed on
+#   PROFILES="swarm,users swarm,users,epochs" scripts/seeds.sh racos 834    # other profiles than these
 #
 # One line for each 20 seeds; of those that fail, how to repeat them. Exits 1 if one did.
 set -euo pipefail
@@ -40,18 +41,19 @@ case $protocol in
 esac
 profiles=(swarm swarm,settings swarm,epochs swarm,epochs,switches old-copies swarm,old-copies)
 if [ "$protocol" = nezha ]; then profiles+=(swarm,gateways swarm,gateways,settings); fi
+if [ -n "${PROFILES:-}" ]; then read -ra profiles <<<"$PROFILES"; fi
 runs=()
 for profile in "${profiles[@]}"; do
   for setup in "${setups[@]}"; do runs+=("$setup --profile $profile"); done
 done
 # Writes of different keys pass each other.
-if [ "$protocol" = nezha ]; then
+if [ "$protocol" = nezha ] && [ -z "${PROFILES:-}" ]; then
   for profile in swarm swarm,gateways swarm,gateways,settings swarm,gateways,epochs,switches; do
     for replicas in 3 5; do runs+=("--replicas $replicas --store plain --profile $profile"); done
   done
 fi
 # Replicas without disks, of those that can do without.
-if [ "$protocol" = nezha ] || [ "$protocol" = rabia ]; then
+if [[ $protocol =~ ^(nezha|rabia)$ && -z ${PROFILES:-} ]]; then
   for profile in swarm swarm,settings; do
     for replicas in 3 5 7; do runs+=("--replicas $replicas --durability memory --profile $profile"); done
   done

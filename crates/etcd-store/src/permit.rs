@@ -15,6 +15,7 @@
 
 use crate::auth::{Access, Asker, AuthState};
 use crate::command::Command;
+use crate::flaw::Flaw;
 use crate::query::{AuthQuery, Query};
 use crate::refused::Refused;
 use crate::store::Store;
@@ -36,6 +37,9 @@ impl Store {
         if !self.auth.is_enabled() || *asker == Asker::Server {
             return Ok(());
         }
+        if self.flaw == Some(Flaw::RightsOfFaceSuffice) && self.auth.is_outdated(asker) {
+            return Ok(());
+        }
         let gate = self.gate(asker);
         match command {
             Command::Put(request) | Command::PutWithPayload(request) => gate.put(request),
@@ -54,6 +58,9 @@ impl Store {
     /// Refuses a query that its asker has no right to. Those that only faces ask for themselves take none.
     pub(crate) fn permit_query(&self, asker: &Asker, query: &Query) -> Result<(), Refused> {
         if !self.auth.is_enabled() || *asker == Asker::Server {
+            return Ok(());
+        }
+        if self.flaw == Some(Flaw::ReadsNotChecked) {
             return Ok(());
         }
         let gate = self.gate(asker);
@@ -100,13 +107,17 @@ impl Gate<'_> {
         self.state.check(self.asker, access, key, range_end)
     }
 
+    fn has(&self, flaw: Flaw) -> bool {
+        self.store.flaw == Some(flaw)
+    }
+
     fn put(&self, request: &PutRequest) -> Result<(), Refused> {
         self.check(Access::Write, &request.key, &[])?;
         if request.lease != 0 {
             // Who may not revoke a lease must not make it longer lived or bind others' keys to its own.
             self.lease(request.lease, Access::Write)?;
         }
-        if request.prev_kv {
+        if request.prev_kv && !self.has(Flaw::PreviousValueNotChecked) {
             self.check(Access::Read, &request.key, &[])?;
         }
         Ok(())
@@ -114,7 +125,7 @@ impl Gate<'_> {
 
     fn delete_range(&self, request: &DeleteRangeRequest) -> Result<(), Refused> {
         self.check(Access::Write, &request.key, &request.range_end)?;
-        if request.prev_kv {
+        if request.prev_kv && !self.has(Flaw::PreviousValueNotChecked) {
             self.check(Access::Read, &request.key, &request.range_end)?;
         }
         Ok(())
@@ -140,6 +151,7 @@ impl Gate<'_> {
             Request::RequestRange(range) => self.range(range),
             Request::RequestPut(put) => self.put(put),
             Request::RequestDeleteRange(delete) => self.delete_range(delete),
+            Request::RequestTxn(_) if self.has(Flaw::InnerTxnNotChecked) => Ok(()),
             Request::RequestTxn(inner) => self.txn(inner),
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::auth::{AuthChange, AuthState, Login, TokenDigest, TokenGrant};
 use crate::command;
+use crate::flaw::Flaw;
 use crate::query::{AuthAnswer, AuthQuery, QueryAnswer};
 use crate::refused::Refused;
 use crate::store::Store;
@@ -103,8 +104,20 @@ impl Store {
         } else if let Some(name) = gone {
             self.board.forget_tokens(|user| user == name);
         }
+        let takes_away = matches!(
+            change,
+            AuthChange::UserRevokeRole(_)
+                | AuthChange::RoleDelete(_)
+                | AuthChange::RoleRevokePermission(_)
+        );
+        if takes_away && self.flaw == Some(Flaw::RevokedRightsKept) {
+            state.keep_rights(&self.auth);
+        }
         self.auth = Arc::new(state);
-        self.board.publish(&self.auth);
+        match self.flaw {
+            Some(Flaw::WatchesNotLookedAtAgain) => self.board.put_up(&self.auth),
+            _ => self.board.publish(&self.auth),
+        }
         Ok(command::applied(self.revision, &AuthEnableRequest {}))
     }
 

@@ -4,9 +4,11 @@ use crate::leases::Leases;
 use crate::mix::generator;
 use crate::network::exponential;
 use crate::plan::{Arrivals, Load};
-use crate::subject::{Ask, Asked, Subject, Who, Workload};
+use crate::rights::Behalf;
+use crate::subject::{ADMINISTRATOR, Ask, Asked, Subject, Who, Workload};
 use fastrand::Rng;
 use quorate_core::{ClientId, MILLIS, PayloadId, RequestId};
+use quorate_etcd_store::Asker;
 use quorate_host::Token;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -31,6 +33,8 @@ pub(crate) struct Clients<A: Subject> {
     pub(crate) stopped: bool,
     /// What they ask.
     workload: A::Workload,
+    /// Whether one of the clients changes users.
+    has_administrator: bool,
     /// Draws what comes by itself, so that all clusters that are compared are offered the same.
     offers: Option<Rng>,
 }
@@ -49,6 +53,8 @@ struct Client {
 /// A request sent once.
 struct Attempt {
     task: usize,
+    /// For whom, as the face saw it that took the request.
+    asker: Asker,
     /// The life of the replica that answered it, if one did.
     reader: u64,
 }
@@ -86,6 +92,8 @@ struct Task<A: Subject> {
     attempts: u32,
     /// The only replica to ask.
     pinned: Option<usize>,
+    /// For whom it is asked.
+    behalf: Behalf,
 }
 
 impl<A: Subject> Clients<A> {
@@ -109,6 +117,7 @@ impl<A: Subject> Clients<A> {
             newest: 0,
             stopped: false,
             workload: A::Workload::new(load, generator(seed, "mix")),
+            has_administrator: load.users,
             offers: load.spread.map(|_| generator(seed, "offers")),
         }
     }
@@ -125,7 +134,7 @@ impl<A: Subject> Clients<A> {
     /// What was asked and answered, for the checker.
     pub(crate) fn history(&self) -> Vec<Asked<A>> {
         let tasks = self.tasks.iter();
-        let ops = tasks.filter_map(|task| task.op(self.tokens[task.token as usize - 1].reader));
+        let ops = tasks.filter_map(|task| task.op(&self.tokens[task.token as usize - 1]));
         ops.collect()
     }
 
@@ -190,6 +199,11 @@ impl<A: Subject> Clients<A> {
         self.stamp
     }
 
+    /// Whether a client changes users.
+    fn is_administrator(&self, client: usize) -> bool {
+        self.has_administrator && client == ADMINISTRATOR
+    }
+
     fn begin(
         &mut self,
         client: usize,
@@ -222,6 +236,7 @@ impl<A: Subject> Clients<A> {
             token: 0,
             attempts: 0,
             pinned,
+            behalf: Behalf::Anybody,
         });
         self.tasks.len() - 1
     }
@@ -310,7 +325,7 @@ impl<A: Subject> Clients<A> {
 
 impl<A: Subject> Task<A> {
     /// What the history says of it, if it may have done or seen something.
-    fn op(&self, reader: u64) -> Option<Asked<A>> {
+    fn op(&self, attempt: &Attempt) -> Option<Asked<A>> {
         let returned = match (&self.ask, &self.fate) {
             (_, Fate::Done(returned)) => Some(returned.clone()),
             (Ask::Command(_) | Ask::Write(_), Fate::Pending | Fate::Unknown) => None,
@@ -318,10 +333,11 @@ impl<A: Subject> Task<A> {
         };
         Some(Asked {
             client: self.client,
+            asker: attempt.asker.clone(),
             request: self.ask.request()?.as_ref().clone(),
             invoked: self.invoked,
             returned,
-            reader,
+            reader: attempt.reader,
         })
     }
 }

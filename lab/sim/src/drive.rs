@@ -116,6 +116,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if has_more {
             self.turn_soon(index);
         }
+        self.check_board(index)?;
         self.check_old_copy(index)?;
         let compared = self.compare(index);
         self.tolerate(compared)?;

@@ -10,10 +10,11 @@ use crate::judge::{Op, Request as Asked, Response, Returned};
 use crate::network::chance;
 use crate::report::{Totals, Violation};
 use crate::requests;
+use crate::rights::Behalf;
 use crate::subject::{Chore, Subject};
 use crate::world::{Event, World};
 use quorate_core::{Countdown, MILLIS, Machine, Principal, SECONDS};
-use quorate_etcd_store::Store;
+use quorate_etcd_store::{Asker, Store};
 use quorate_host::{Answer, Directive, Request, Token};
 
 /// Tokens from here on are chores'.
@@ -41,6 +42,8 @@ pub(crate) struct Leases {
 /// Something asked once.
 struct Errand {
     what: What,
+    /// For whom it was asked.
+    asker: Asker,
     asked_ns: u64,
     /// When, by the stamps of the history, and what came of it.
     invoked: u64,
@@ -94,22 +97,21 @@ impl Leases {
 
     /// What was asked and answered here, for the judge.
     pub(crate) fn history(&self, client: usize) -> Vec<Op> {
-        let op = |errand: &Errand| {
-            let What::Request(request) = &errand.what else {
-                return None;
-            };
-            Some(Op {
-                client,
-                request: request.clone(),
-                invoked: errand.invoked,
-                returned: errand.returned.clone(),
-                reader: 0,
-            })
+        let op = |errand: &Errand| Op {
+            client,
+            asker: errand.asker.clone(),
+            request: match &errand.what {
+                What::Request(request) => request.clone(),
+                What::Chore(chore) => chore.request(),
+            },
+            invoked: errand.invoked,
+            returned: errand.returned.clone(),
+            reader: 0,
         };
-        self.errands.iter().filter_map(op).collect()
+        self.errands.iter().map(op).collect()
     }
 
-    fn begin(&mut self, what: What, invoked: u64, now_ns: u64) -> Token {
+    fn begin(&mut self, what: What, asker: Asker, invoked: u64, now_ns: u64) -> Token {
         match what {
             What::Request(Asked::Compact(revision)) => {
                 self.compacted_max = self.compacted_max.max(revision);
@@ -119,6 +121,7 @@ impl Leases {
         }
         self.errands.push(Errand {
             what,
+            asker,
             asked_ns: now_ns,
             invoked,
             returned: None,
@@ -224,7 +227,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             What::Request(Asked::Revoke(_)) => None,
             _ => self.leases.tenants[tenant].lease,
         };
-        self.order(what);
+        let behalf = self.rights.draw_user();
+        self.order(behalf, what);
         self.queue.after(delay, Event::Tenant { tenant });
     }
 
@@ -242,22 +246,25 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         let revision = self.clients.newest - self.rng.u64(..KEPT_MAX as u64) as i64;
         if revision > 0 {
-            self.order(What::Request(Asked::Compact(revision)));
+            let behalf = self.rights.draw_compactor();
+            self.order(behalf, What::Request(Asked::Compact(revision)));
         }
         self.schedule_compaction();
     }
 
     /// Asks some replica, once.
-    fn order(&mut self, what: What) {
+    fn order(&mut self, behalf: Behalf, what: What) {
         let now_ns = self.queue.now_ns();
         let invoked = self.clients.tick();
+        let node = self.rng.usize(..self.nodes.len());
+        let asker = self.asker_at(node, behalf);
         let body = match &what {
             What::Chore(chore) => chore.command(),
             // Nothing that is ordered here has a value.
             What::Request(request) => Store::command(request, None).0,
         };
-        let token = self.leases.begin(what, invoked, now_ns);
-        let node = self.rng.usize(..self.nodes.len());
+        let body = A::sign(&asker, body);
+        let token = self.leases.begin(what, asker, invoked, now_ns);
         let errands = &self.leases.errands;
         self.trace
             .event(now_ns, "chore", &[token, node as u64], || {
@@ -285,20 +292,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
         let wrong = |why| Violation::new("answer", why);
         let errand = &mut self.leases.errands[(token - CHORES) as usize];
-        let chore = match &errand.what {
-            What::Chore(chore) => *chore,
+        let stamp = self.clients.tick();
+        let (returned, is_done) = match &errand.what {
+            What::Chore(chore) => chore.returned(result, stamp).map_err(wrong)?,
             What::Request(request) => {
-                let stamp = self.clients.tick();
                 let told = Store::response(request, result, &self.values, stamp);
-                let returned = told.map_err(wrong)?;
-                let is_compaction = returned.response == Response::Compacted;
-                self.totals.compactions += u64::from(is_compaction);
-                errand.returned = Some(returned);
-                return Ok(());
+                (told.map_err(wrong)?, false)
             }
         };
-        let asked_ns = errand.asked_ns;
-        if chore.is_done(result).map_err(wrong)? {
+        self.totals.compactions += u64::from(returned.response == Response::Compacted);
+        errand.returned = Some(returned);
+        if let (What::Chore(chore), true) = (&errand.what, is_done) {
+            let (chore, asked_ns) = (*chore, errand.asked_ns);
             let judged = self.leases.done(chore, asked_ns, &mut self.totals);
             judged.map_err(|why| Violation::new("lease", why))?;
         }

@@ -22,6 +22,8 @@
 //!   revision come to.
 //! - Watchers see every change of their keys once, in order and alike on all replicas, or are told
 //!   of a compaction that somebody asked for.
+//! - Where there are users, who may do what is part of the clients' history: nobody is served without the
+//!   right to it, nor refused with it, and a watch ends with the right to it.
 //! - Progress: once the faults are over, nothing stays stuck.
 //! - The invariants of machines and hosts, which panic when broken; honest replicas are never
 //!   reported as misbehaving; queues and logs stay bounded.
@@ -47,6 +49,7 @@ mod disk_faults;
 mod disk_io;
 mod drive;
 mod events;
+mod faces;
 mod figures;
 mod fragment_faults;
 mod gateways;
@@ -73,6 +76,7 @@ mod queue;
 mod recording;
 mod report;
 mod requests;
+mod rights;
 mod runner;
 mod schedule;
 mod segments;

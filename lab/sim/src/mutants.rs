@@ -96,6 +96,12 @@ fn catcher_of_store(flaw: StoreFlaw) -> Catcher {
         // A replica must have missed the renewal, and be first to say that the time is over.
         StoreFlaw::ExpiryIgnoresRenewals => "--profile pauses,partitions",
         StoreFlaw::RevisionNotCarried | StoreFlaw::WatchDropsAtCompaction => "",
+        StoreFlaw::RightsOfFaceSuffice
+        | StoreFlaw::ReadsNotChecked
+        | StoreFlaw::RevokedRightsKept
+        | StoreFlaw::InnerTxnNotChecked
+        | StoreFlaw::PreviousValueNotChecked
+        | StoreFlaw::WatchesNotLookedAtAgain => "--profile users",
     };
     Catcher::seeds(options, 0..200)
 }

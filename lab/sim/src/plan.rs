@@ -106,6 +106,8 @@ pub(crate) struct Load {
     pub(crate) watchers: usize,
     /// Clients ask everything etcd can do, not only for single keys.
     pub(crate) rich: bool,
+    /// Clients ask for users, who get rights and lose them.
+    pub(crate) users: bool,
     /// Mean time between compactions; `None`: there are none.
     pub(crate) compact_every_ns: Option<u64>,
 }
@@ -299,6 +301,7 @@ impl Load {
             tenants: 0,
             watchers: 0,
             rich: false,
+            users: false,
             compact_every_ns: None,
         }
     }

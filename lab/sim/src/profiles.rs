@@ -46,8 +46,11 @@ pub(crate) const GATEWAYS: &str = "gateways";
 /// The profile that puts old copies of folders back.
 pub(crate) const OLD_COPIES: &str = "old-copies";
 
+/// The profile that has users.
+pub(crate) const USERS: &str = "users";
+
 /// The profiles that take part only where they are named, whatever else does.
-pub(crate) const NAMED: [&str; 2] = [GATEWAYS, OLD_COPIES];
+pub(crate) const NAMED: [&str; 3] = [GATEWAYS, OLD_COPIES, USERS];
 
 /// The profiles that change what the group knows of itself: they take part only where they are named.
 pub(crate) const CHANGING: [&str; 3] = [EPOCHS, SWITCHES, LEVELS];
@@ -375,6 +378,21 @@ pub(crate) const PROFILES: &[Profile] = &[
         what: "disks have no space for another segment or snapshot for a while",
         shows: &["full disk"],
         hurt: |d| d.strike(Fault::FullDisk, 200..2_000),
+    },
+    Profile {
+        name: USERS,
+        what: "clients ask for users, whose rights an administrator changes all the time",
+        shows: &[
+            "right taken away",
+            "request refused for rights",
+            "watch ended for rights",
+        ],
+        hurt: |d| {
+            let load = &mut d.plan.load;
+            load.users = true;
+            load.watchers = load.watchers.max(2);
+            load.tenants = load.tenants.max(1);
+        },
     },
     // Last: which of the others take part in a seed does not depend on it.
     Profile {

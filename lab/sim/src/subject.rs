@@ -7,14 +7,21 @@ use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{Application, Payload, PayloadId};
 use quorate_etcd_api::mvccpb::{Event, KeyValue};
-use quorate_etcd_store::Flaw;
+use quorate_etcd_store::{Asker, AuthBoard, AuthState, Flaw};
 use std::fmt::Debug;
 use std::rc::Rc;
+use std::sync::Arc;
 
+mod administrator;
 mod etcd;
 mod etcd_load;
 mod mix;
 mod plain;
+
+/// The client that changes users, where there are any.
+pub(crate) const ADMINISTRATOR: usize = 0;
+/// The users that come and go.
+pub(crate) const USERS: [&str; 4] = ["user-0", "user-1", "user-2", "user-3"];
 
 /// What the workload asks for besides requests whose answers are judged by revision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +93,8 @@ impl<R> Ask<R> {
 /// A request of the history, and what became of it. Times are stamps of one counter.
 pub(crate) struct Asked<A: Subject> {
     pub(crate) client: usize,
+    /// For whom, as the face saw it that took the request.
+    pub(crate) asker: Asker,
     pub(crate) request: A::Request,
     /// When it was first sent.
     pub(crate) invoked: u64,
@@ -118,12 +127,29 @@ pub(crate) trait Subject: Application {
     /// Reads a key.
     fn get(key: u8) -> Self::Request;
 
+    /// Asks whether there are users who have to show who they are, if there can be any.
+    fn auth_status() -> Option<Self::Request> {
+        None
+    }
+
     /// The command for a request that may change something, and the values of so many bytes or more
     /// that are kept apart from it.
     fn command(request: &Self::Request, payload_min: Option<usize>) -> (Bytes, Vec<Payload>);
 
     /// The query for one that only reads.
     fn read(request: &Self::Request) -> Self::Query;
+
+    /// A command, asked for by somebody.
+    fn sign(asker: &Asker, body: Bytes) -> Bytes {
+        let _ = asker;
+        body
+    }
+
+    /// A query, asked by somebody.
+    fn asked(asker: &Asker, query: Self::Query) -> Self::Query {
+        let _ = asker;
+        query
+    }
 
     /// What the result of a command says that arrives at this time.
     fn response(
@@ -142,6 +168,12 @@ pub(crate) trait Subject: Application {
         0
     }
 
+    /// What an answer shows that a seed is counted for, if it does.
+    fn shows(request: &Self::Request, returned: &Self::Returned) -> Option<&'static str> {
+        let _ = (request, returned);
+        None
+    }
+
     /// A payload that an answer names, if it does.
     fn named(answer: &Self::Answer) -> Option<(PayloadId, Payload)> {
         let _ = answer;
@@ -153,12 +185,18 @@ pub(crate) trait Subject: Application {
         None
     }
 
+    /// The users it has, if it can have any.
+    fn guarded(&self) -> Option<&dyn Guarded> {
+        None
+    }
+
     /// Whether all that clients were told can have happened one after the other. `chores` are the
-    /// requests of those who keep leases or compact, and the journal has the changes of all
-    /// revisions: nothing where the application keeps none.
+    /// requests of those who keep leases or compact, `sights` what watches of users were told, and the
+    /// journal has the changes of all revisions: nothing where the application keeps none.
     fn judge(
         history: Vec<Asked<Self>>,
         chores: Vec<judge::Op>,
+        sights: &[judge::Sight],
         journal: &Journal,
     ) -> Result<(), String>;
 }
@@ -176,6 +214,15 @@ pub(crate) trait Revisions {
 
     /// Leases, and keys that go with them.
     fn leases(&self) -> Result<usize, String>;
+}
+
+/// An application with users, who have rights.
+pub(crate) trait Guarded {
+    /// Users and roles.
+    fn state(&self) -> Arc<AuthState>;
+
+    /// What faces see of them.
+    fn board(&self) -> Arc<AuthBoard>;
 }
 
 /// Who a request is drawn for.

@@ -8,12 +8,16 @@
 use crate::judge::{Journal, Stream};
 use crate::report::Violation;
 use crate::requests;
+use crate::rights::Rights;
 use crate::subject::{Changes, Scope, Subject};
 use crate::world::World;
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_core::{MILLIS, Machine};
 use quorate_etcd_api::mvccpb::{Event, KeyValue};
+use right::WatchRight;
+
+mod right;
 
 /// Who watches what.
 pub(crate) struct Watcher {
@@ -22,6 +26,8 @@ pub(crate) struct Watcher {
     stream: Stream,
     every_ns: u64,
     due_ns: u64,
+    /// The right that the watch takes, where there are users.
+    right: Option<WatchRight>,
 }
 
 impl Watcher {
@@ -40,7 +46,15 @@ impl Watcher {
             stream: Stream::new(key, range_end, next as i64),
             every_ns: [0, rng.u64(..50 * MILLIS), rng.u64(..1_500 * MILLIS)][rng.usize(..3)],
             due_ns: 0,
+            right: None,
         }
+    }
+
+    /// Makes it one for somebody who needs the right to it, where there are users.
+    pub(crate) fn by(self, rights: &mut Rights) -> Watcher {
+        let are_there = rights.are_there();
+        let right = are_there.then(|| WatchRight::new(rights.draw_user()));
+        Watcher { right, ..self }
     }
 }
 
@@ -50,10 +64,19 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let n = self.nodes.len();
         for watcher in self.watchers.iter_mut().filter(|w| w.home == dead) {
             watcher.home = self.rng.usize(..n);
+            watcher.right.iter_mut().for_each(WatchRight::begin_anew);
             if self.rng.u8(..4) == 0 {
-                *watcher = Watcher::draw(&mut self.rng, n, self.plan.load.keys, &self.journal);
+                let keys = self.plan.load.keys;
+                let drawn = Watcher::draw(&mut self.rng, n, keys, &self.journal);
+                *watcher = drawn.by(&mut self.rights);
             }
         }
+    }
+
+    /// A watcher of anything, anywhere.
+    fn draw_watcher(&mut self) -> Watcher {
+        let (n, keys) = (self.nodes.len(), self.plan.load.keys);
+        Watcher::draw(&mut self.rng, n, keys, &self.journal).by(&mut self.rights)
     }
 
     /// All watchers go to members of the group.
@@ -66,6 +89,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 && let Some(home) = self.nemesis.rng.choice(&members)
             {
                 watcher.home = *home;
+                watcher.right.iter_mut().for_each(WatchRight::begin_anew);
             }
         }
     }
@@ -88,14 +112,17 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     pub(crate) fn read_last_changes(&mut self) -> Result<(), Violation> {
         for at in 0..self.watchers.len() {
             self.read_on(at)?;
-            let next = self.watchers[at].stream.next();
-            if next != self.journal.end() {
+            let watcher = &self.watchers[at];
+            let next = watcher.stream.next();
+            let is_served = watcher.right.iter().all(WatchRight::is_served);
+            if is_served && next != self.journal.end() {
                 let what = format!("watcher {at} is at {next} of {}", self.journal.end());
                 return Err(Violation::new("watch", what));
             }
         }
         let wrong = |why| Violation::new("answer", why);
         self.agreement.check_promised().map_err(wrong)?;
+        self.compare_users()?;
         (0..self.nodes.len()).try_for_each(|index| self.compare_content(index))
     }
 
@@ -154,6 +181,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// A watcher reads up to the present of its replica.
     fn read_on(&mut self, at: usize) -> Result<(), Violation> {
+        if !self.look_at_right(at) {
+            return Ok(());
+        }
         let watcher = &mut self.watchers[at];
         let home = watcher.home;
         let Some(app) = self.nodes[home].decided_app().and_then(A::revisions) else {
@@ -175,6 +205,12 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     let told = told.and_then(|()| tell_before(&self.journal, &events, blurred));
                     told.map_err(wrong)?;
                     self.totals.watched += events.len() as u64;
+                    if !events.is_empty()
+                        && let Some(sight) =
+                            watcher.sight(self.clients.tick(), app.revision(), None)
+                    {
+                        self.rights.sights.push(sight);
+                    }
                 }
                 Changes::Compacted { readable } if from < readable && readable <= blurred => {
                     self.totals.overtaken += 1;

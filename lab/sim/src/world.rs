@@ -17,6 +17,7 @@ use crate::phases::Phase;
 use crate::plan::{ClockPlan, Plan};
 use crate::queue::Queue;
 use crate::report::{Report, Totals, Violation};
+use crate::rights::Rights;
 use crate::schedule::Schedule;
 use crate::simulator::Watch;
 use crate::subject::Subject;
@@ -167,6 +168,7 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) network: Network,
     pub(crate) clients: Clients<A>,
     pub(crate) leases: Leases,
+    pub(crate) rights: Rights,
     pub(crate) journal: Journal,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) nemesis: Nemesis,
@@ -225,10 +227,12 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             }
         }
         let journal = Journal::default();
-        let watcher = |_| Watcher::draw(&mut rng, n, plan.load.keys, &journal);
-        let watchers = (0..plan.load.watchers).map(watcher).collect();
+        let mut rights = Rights::new(plan.load.users, setup.seed);
+        let mut watcher = |_| Watcher::draw(&mut rng, n, plan.load.keys, &journal).by(&mut rights);
+        let watchers = (0..plan.load.watchers).map(&mut watcher).collect();
         World {
             leases: Leases::new(plan.load.tenants, plan.clocks.fast_ppm()),
+            rights,
             journal,
             watchers,
             clients: Clients::new(&plan.load, setup.seed, &mut rng),
@@ -332,7 +336,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         }
         let history = self.clients.history();
         let chores = self.leases.history(self.clients.count());
-        match A::judge(history, chores, &self.journal) {
+        match A::judge(history, chores, &self.rights.sights, &self.journal) {
             // What was acknowledged within the window may be lost.
             Err(_) if self.forgotten.is_some() => self.totals.hit("lost within the window"),
             Err(why) => return Err(Violation::new("linearizability", why)),

@@ -5,7 +5,8 @@
 //! come through the log, so that each is good at every member; but what each member forgets, and when, is its own
 //! matter, and a restart or a snapshot from a peer leaves none.
 
-use super::AuthState;
+use super::{Access, Asker, AuthState};
+use crate::refused::Refused;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -122,12 +123,38 @@ impl AuthBoard {
             .retain(|_, token| !is_meant(&token.user));
     }
 
+    /// Differs whenever other users may have other rights than before.
+    #[must_use]
+    pub fn stamp(&self) -> (u64, bool) {
+        (self.revision(), self.is_enabled())
+    }
+
+    /// Refuses who may not read all keys of a range now, whenever it was that they showed credentials.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admit_reading(
+        &self,
+        asker: &Asker,
+        key: &[u8],
+        range_end: &[u8],
+    ) -> Result<(), Refused> {
+        let state = self.state();
+        let now = asker.name().map(|name| Asker::User(state.identity(name)));
+        state.check(now.as_ref().unwrap_or(asker), Access::Read, key, range_end)
+    }
+
     /// Puts up a state.
     pub(crate) fn publish(&self, state: &Arc<AuthState>) {
-        *lock(&self.state) = Arc::clone(state);
+        self.put_up(state);
         self.revision.store(state.revision(), Ordering::Release);
         self.is_enabled.store(state.is_enabled(), Ordering::Release);
         lock(&self.listeners).iter().for_each(|listener| listener());
+    }
+
+    /// Puts up a state without telling anybody.
+    pub(crate) fn put_up(&self, state: &Arc<AuthState>) {
+        *lock(&self.state) = Arc::clone(state);
     }
 }
 

@@ -163,6 +163,14 @@ impl AuthState {
         }
     }
 
+    /// Whether users or roles have changed since somebody was identified.
+    pub(crate) fn is_outdated(&self, asker: &Asker) -> bool {
+        match asker {
+            Asker::User(identity) => identity.revision < self.revision,
+            Asker::Anybody | Asker::Nobody | Asker::Server => false,
+        }
+    }
+
     /// Who asks, where rights count: `None` for those who need none.
     fn identified<'a>(&self, asker: &'a Asker) -> Result<Option<&'a Identity>, Refused> {
         match asker {
@@ -365,6 +373,15 @@ impl AuthState {
         self.revision += 1;
         self.renew_rights(|user| user.roles.contains(role));
         Ok(())
+    }
+
+    /// Lets users have the rights that they had before, on purpose.
+    pub(crate) fn keep_rights(&mut self, before: &AuthState) {
+        for (name, user) in &mut self.users {
+            if let Some(before) = before.users.get(name) {
+                user.rights = before.rights.clone();
+            }
+        }
     }
 
     fn renew_rights(&mut self, concerns: impl Fn(&User) -> bool) {

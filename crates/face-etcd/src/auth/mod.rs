@@ -113,7 +113,7 @@ impl Auth {
     /// Differs whenever other users may have other rights than before, as far as this member has applied.
     pub(crate) fn stamp(&self) -> (u64, bool) {
         let board = self.board.get();
-        board.map_or((0, false), |board| (board.revision(), board.is_enabled()))
+        board.map_or((0, false), |board| board.stamp())
     }
 
     /// What is known here of users and roles without asking: nothing before the first request.

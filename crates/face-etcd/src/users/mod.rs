@@ -44,16 +44,6 @@ impl Face {
         asker.ok_or_else(|| status(errors::INVALID_AUTH_TOKEN))
     }
 
-    /// Brings an asker up to date, as if it were to show its credentials now.
-    pub(crate) fn as_of_now(&self, asker: &Asker) -> Asker {
-        match (asker, self.auth.known()) {
-            (Asker::User(identity), Some(board)) => {
-                Asker::User(board.state().identity(&identity.name))
-            }
-            _ => asker.clone(),
-        }
-    }
-
     /// The asker for what this member does by itself.
     pub(crate) fn server_itself(&self) -> Asker {
         match self.auth.is_off() {
@@ -89,6 +79,19 @@ impl Face {
     ) -> Result<(), Refused> {
         match self.auth.known() {
             Some(board) => board.state().check(asker, Access::Read, key, range_end),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses who may not go on reading all keys of a range, as if it were to show its credentials now.
+    pub(crate) fn demand_reading_on(
+        &self,
+        asker: &Asker,
+        key: &[u8],
+        range_end: &[u8],
+    ) -> Result<(), Refused> {
+        match self.auth.known() {
+            Some(board) => board.admit_reading(asker, key, range_end),
             None => Ok(()),
         }
     }

@@ -201,8 +201,12 @@ pub(super) async fn send(channel: &mut Channel, request: &Request) -> Result<Sto
                 Response::Compacted
             })
         }
-        Request::Revoke(_) => Err(Failure {
-            text: "the KV service does not revoke leases".to_owned(),
+        Request::Revoke(_)
+        | Request::Grant(_)
+        | Request::Renew(_)
+        | Request::Auth(_)
+        | Request::AuthStatus => Err(Failure {
+            text: "the KV service has no leases and no users".to_owned(),
             connection_lost: false,
         }),
     };

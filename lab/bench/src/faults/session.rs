@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::RangeRequest;
 use quorate_load::load::payload::{KeyRange, Payload};
 use quorate_load::load::rpc::{Channel, Failure};
-use quorate_sim::judge::{Op, Request, Response, Returned};
+use quorate_sim::judge::{self, Op, Request, Response, Returned};
 use quorate_tooling::scrape;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -158,6 +158,7 @@ impl Session {
         if !says_nothing {
             self.told().history.push(Op {
                 client: from.client,
+                asker: judge::Asker::Anybody,
                 request,
                 invoked,
                 returned: returned.as_ref().ok().cloned(),

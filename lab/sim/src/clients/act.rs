@@ -4,6 +4,7 @@ use super::{Attempt, Fate, Session};
 use crate::network::{chance, exponential};
 use crate::plan::Arrivals;
 use crate::report::Violation;
+use crate::rights::Behalf;
 use crate::subject::{Ask, Subject};
 use crate::world::{Event, World};
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use fastrand::Rng;
 use quorate_core::{
     Class, ClientId, Command, MILLIS, Machine, PayloadId, Principal, Refusal, SECONDS,
 };
+use quorate_etcd_store::Asker;
 use quorate_host::{Answer, PayloadGone, Request, Token};
 use std::rc::Rc;
 
@@ -18,6 +20,8 @@ use std::rc::Rc;
 const TIMEOUT_MAX_NS: u64 = 2 * SECONDS;
 /// When a client that waits for its answers and was refused asks again.
 const ASK_AGAIN_NS: u64 = MILLIS;
+/// How much less than others the administrator thinks between two changes of users.
+const ADMINISTRATOR_HASTE: u64 = 4;
 /// Session owners below are the replicas' own.
 const OWNER_MIN: u64 = 1_000;
 
@@ -105,6 +109,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 let client = node % self.clients.count();
                 self.ask(client, 0, Ask::Payload(id, payload), Some(node));
             }
+            if let Some(status) = A::auth_status().filter(|_| self.rights.are_there()) {
+                let client = node % self.clients.count();
+                self.ask(client, 0, Ask::Read(Rc::new(status)), Some(node));
+            }
             for key in 0..self.plan.load.keys {
                 let client = node % self.clients.count();
                 let read = Ask::Read(Rc::new(A::get(key)));
@@ -116,22 +124,29 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     fn ask(&mut self, client: usize, key: u8, ask: Ask<A::Request>, pinned: Option<usize>) {
         let task = self.clients.begin(client, key, ask, pinned);
         self.clients.tasks[task].since_ns = self.queue.now_ns();
+        self.clients.tasks[task].behalf = match self.clients.stopped {
+            // What is left in the end is all looked at.
+            true => Behalf::Server,
+            false => self.rights.draw(client),
+        };
         self.attempt(task);
     }
 
     /// Sends a request to some replica, mostly to one that runs.
     fn attempt(&mut self, index: usize) {
         let now_ns = self.queue.now_ns();
+        let node = self.draw_node(index);
+        let asker = self.asker_of(index, node);
+        let request = self.request_of(index, &asker);
         let attempt = Attempt {
             task: index,
+            asker,
             reader: 0,
         };
         self.clients.tokens.push(attempt);
         let token = self.clients.tokens.len() as Token;
         let task = &mut self.clients.tasks[index];
         (task.token, task.attempts) = (token, task.attempts + 1);
-        let node = self.draw_node(index);
-        let request = self.request_of(index);
         let task = &self.clients.tasks[index];
         let (attempts, client) = (task.attempts, task.client);
         self.trace.event(now_ns, "ask", &[token, node as u64], || {
@@ -169,8 +184,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
+    /// For whom a replica or gateway is asked. A command stays the same when it is sent again.
+    fn asker_of(&mut self, index: usize, node: usize) -> Asker {
+        let task = &self.clients.tasks[index];
+        let before = task.token.checked_sub(1).map(|token| token as usize);
+        match before.map(|before| &self.clients.tokens[before]) {
+            Some(attempt) if matches!(task.ask, Ask::Command(_)) => attempt.asker.clone(),
+            _ => self.asker_at(node, task.behalf),
+        }
+    }
+
     /// How a replica or gateway is asked.
-    fn request_of(&mut self, index: usize) -> Request<A::Query> {
+    fn request_of(&mut self, index: usize, asker: &Asker) -> Request<A::Query> {
         let task = &self.clients.tasks[index];
         let (id, principal) = (task.id, Principal::default());
         let acked = self.clients.clients[task.client].acked;
@@ -194,7 +219,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     acked,
                     class: Class::Write,
                     principal,
-                    body,
+                    body: A::sign(asker, body),
                     payloads,
                 })
             }
@@ -202,14 +227,14 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 let (body, payloads) = A::command(asked, self.values.payload_min);
                 self.values.note(&payloads);
                 Request::Write {
-                    body,
+                    body: A::sign(asker, body),
                     payloads,
                     principal,
                 }
             }
             Ask::Payload(id, payload) => Request::Payload(*id, payload.clone()),
-            Ask::Read(asked) => Request::Read(A::read(asked)),
-            Ask::Peek(asked) => Request::Peek(A::read(asked)),
+            Ask::Read(asked) => Request::Read(A::asked(asker, A::read(asked))),
+            Ask::Peek(asked) => Request::Peek(A::asked(asker, A::read(asked))),
         }
     }
 
@@ -241,6 +266,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         answer: &Answer<A::Answer>,
     ) -> Result<(), Violation> {
         let wrong = |what| Violation::new("answer", what);
+        self.note_reader(node, token, answer);
         let task = &self.clients.tasks[self.clients.task(token)];
         let is_apart = node >= self.nodes.len();
         match answer {
@@ -272,8 +298,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                         return Err(wrong(format!("a stale read went back to revision {read}")));
                     }
                 }
-                let life = u64::from(self.nodes[node].life);
-                self.clients.tokens[token as usize - 1].reader = life << 8 | node as u64;
             }
             Answer::Refused(Refusal::NoSession) => {
                 let is_excused = match task.ask {
@@ -306,6 +330,22 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Answer::Refused(_) | Answer::Payload(_) => {}
         }
         Ok(())
+    }
+
+    /// Notes which life of which replica has come as far as an answer says.
+    fn note_reader(&mut self, node: usize, token: Token, answer: &Answer<A::Answer>) {
+        let Some(replica) = self.nodes.get(node) else {
+            return;
+        };
+        let has_come_so_far = match answer {
+            Answer::Read(..) => true,
+            Answer::Applied(slot, _) => *slot < replica.applied(),
+            Answer::Refused(_) | Answer::Payload(_) => false,
+        };
+        if has_come_so_far {
+            let reader = u64::from(replica.life) << 8 | node as u64;
+            self.clients.tokens[token as usize - 1].reader = reader;
+        }
     }
 
     /// Whether a replica may have lost its own session after a write was begun: the opening of each
@@ -380,6 +420,11 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         };
         self.trace
             .event(now_ns, "answer", &[token], || format!("#{index} {fate:?}"));
+        if let (Fate::Done(returned), Some(asked)) = (&fate, ask.request())
+            && let Some(shown) = A::shows(asked, returned)
+        {
+            self.totals.hit(shown);
+        }
         self.clients.tasks[index].token = token;
         self.finish(index, fate);
         Ok(())
@@ -411,6 +456,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             }
             (Ask::Write(_), Refusal::NoSession | Refusal::Forgotten)
             | (Ask::Command(_) | Ask::Write(_), Refusal::Unknown) => {
+                if self.clients.is_administrator(task.client) {
+                    // Another session ends this one: then nothing of it can be carried out later.
+                    self.clients.clients[task.client].session = Session::Closed;
+                }
                 self.finish(index, Fate::Unknown);
             }
             (Ask::Write(_), _) => self.finish(index, Fate::NotExecuted),
@@ -440,6 +489,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return self.queue.after(ASK_AGAIN_NS, Event::Client { client });
         }
         let delay = match load.storm_every_ns {
+            _ if self.clients.is_administrator(client) => {
+                exponential(&mut self.rng, load.think_ns / ADMINISTRATOR_HASTE)
+            }
             Some(every_ns) => every_ns - self.queue.now_ns() % every_ns,
             None => exponential(&mut self.rng, load.think_ns),
         };

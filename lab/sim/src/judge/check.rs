@@ -4,6 +4,7 @@ use super::eval::Eval;
 use super::journal::Journal;
 use super::op::{Op, Refusal, Request, Response, Returned};
 use super::place::{self, same};
+use super::rights::{Rights, Sight};
 use std::collections::BTreeMap;
 
 /// What was checked.
@@ -25,7 +26,20 @@ pub struct Summary {
 /// # Errors
 /// The request or the revision that nothing explains.
 pub fn check(history: &[Op], journal: &Journal) -> Result<Summary, String> {
+    check_with_sights(history, &[], journal)
+}
+
+/// Checks also whether watches were told what their askers had a right to, and ended when they had none.
+///
+/// # Errors
+/// The request, the revision or the watch that nothing explains.
+pub fn check_with_sights(
+    history: &[Op],
+    sights: &[Sight],
+    journal: &Journal,
+) -> Result<Summary, String> {
     let floors = Floors::of_all(history);
+    let rights = Rights::of(history, &floors, journal)?;
     let mut summary = Summary::default();
     // Whose work each revision is.
     let mut owners: BTreeMap<i64, usize> = BTreeMap::new();
@@ -46,7 +60,9 @@ pub fn check(history: &[Op], journal: &Journal) -> Result<Summary, String> {
             ));
         }
     }
-    place::all(history, &floors, journal, &owners, &mut summary)?;
+    place::all(history, &floors, journal, &rights, &owners, &mut summary)?;
+    rights.check(&owners)?;
+    rights.check_sights(sights)?;
     Ok(summary)
 }
 
@@ -134,6 +150,9 @@ fn judge(op: &Op, returned: &Returned, floors: &Floors, journal: &Journal) -> Re
             floors.compacted
         ));
     }
+    if let Response::AuthStatus(..) = returned.response {
+        return Ok(false);
+    }
     let mut eval = Eval::new(journal, revision - i64::from(changed));
     let expected = eval.run(&op.request);
     if expected != returned.response {
@@ -157,6 +176,8 @@ fn judge_refusal(op: &Op, refusal: Refusal, floors: &Floors) -> Result<(), Strin
     let has_reason = match (refusal, &op.request) {
         // Nobody can tell here how long a lease lived, nor who was the first to compact.
         (Refusal::LeaseNotFound, _) | (Refusal::Compacted, Request::Compact(_)) => true,
+        // Rights are looked at by themselves.
+        (Refusal::Auth(_), _) => true,
         (Refusal::Compacted, _) => asked.iter().any(|r| *r < floors.compacted_asked),
         (Refusal::Future, Request::Compact(revision)) => *revision > floors.revision,
         (Refusal::Future, _) => asked.iter().any(|r| *r > floors.revision),

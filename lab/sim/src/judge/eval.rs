@@ -42,6 +42,9 @@ impl<'a> Eval<'a> {
                 Response::Revoked
             }
             Request::Compact(_) => Response::Compacted,
+            Request::Grant(_) => Response::Granted,
+            Request::Renew(_) => Response::Renewed,
+            Request::Auth(_) | Request::AuthStatus => Response::Auth,
         }
     }
 

@@ -22,6 +22,9 @@
 //! A read that may be stale is held against the state at its revision, too, and may not go back
 //! within one life of the replica that gave it.
 //!
+//! Where users are changed meanwhile, by one of the clients, everything above is judged with their
+//! rights (`rights`): no answer, and no revision, to who had no right to it.
+//!
 //! [`Stream`] holds what one watch was told against the journal.
 
 mod check;
@@ -29,11 +32,15 @@ mod eval;
 mod journal;
 mod op;
 mod place;
+mod rights;
 mod stream;
 
-pub use check::{Summary, check};
+pub use check::{Summary, check, check_with_sights};
 pub use journal::{Journal, covers};
 pub use op::{Op, Refusal, Request, Response, Returned};
+pub use quorate_etcd_store::Asker;
+pub use rights::Sight;
+pub(crate) use rights::{ROOT, Users};
 pub use stream::Stream;
 
 #[cfg(test)]

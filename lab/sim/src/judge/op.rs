@@ -1,11 +1,13 @@
 //! One request of a history, and what became of it: the messages as they travel.
 
+use quorate_etcd_api::errors::Error;
 use quorate_etcd_api::etcdserverpb::request_op::Request as Part;
 use quorate_etcd_api::etcdserverpb::response_op::Response as PartAnswer;
 use quorate_etcd_api::etcdserverpb::{
     DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
     ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
 };
+use quorate_etcd_store::{Asker, AuthChange, Identity};
 use std::fmt;
 
 /// What a client asked.
@@ -23,6 +25,14 @@ pub enum Request {
     Revoke(i64),
     /// Forget what was before this revision.
     Compact(i64),
+    /// Begin this lease.
+    Grant(i64),
+    /// Begin the time of this lease anew.
+    Renew(i64),
+    /// Change users or roles.
+    Auth(AuthChange),
+    /// Tell whether authentication is on, and the auth revision.
+    AuthStatus,
 }
 
 /// What a client was told, without headers.
@@ -40,6 +50,14 @@ pub enum Response {
     Revoked,
     /// It is forgotten.
     Compacted,
+    /// The lease is begun.
+    Granted,
+    /// The time of the lease is begun anew, if there is this lease.
+    Renewed,
+    /// Users or roles are changed.
+    Auth,
+    /// Whether authentication is on, and the auth revision.
+    AuthStatus(bool, u64),
     /// It was not done, and changed nothing.
     Refused(Refusal),
 }
@@ -53,6 +71,8 @@ pub enum Refusal {
     Future,
     /// There is no such lease.
     LeaseNotFound,
+    /// Whoever asks has no right to it, or it makes no sense of the users and roles that there are.
+    Auth(Error),
 }
 
 /// An answer.
@@ -71,6 +91,8 @@ pub struct Returned {
 pub struct Op {
     /// Who asked.
     pub client: usize,
+    /// For whom, as far as rights go.
+    pub asker: Asker,
     /// What.
     pub request: Request,
     /// When it was first sent.
@@ -78,7 +100,8 @@ pub struct Op {
     /// The answer; `None` if there is none: it may have taken effect at any time since, may do so
     /// later, or never.
     pub returned: Option<Returned>,
-    /// Who answered a read that may be stale: a number for each life of each replica.
+    /// Who answered, where that is known, as it is of a read that may be stale: a number for each life of
+    /// each replica.
     pub reader: u64,
 }
 
@@ -125,8 +148,21 @@ impl Request {
                 Part::RequestDeleteRange(_) => visit(Write::Delete),
                 _ => {}
             }),
-            Request::Range(_) | Request::Revoke(_) | Request::Compact(_) => {}
+            Request::Range(_)
+            | Request::Revoke(_)
+            | Request::Compact(_)
+            | Request::Grant(_)
+            | Request::Renew(_)
+            | Request::Auth(_)
+            | Request::AuthStatus => {}
         }
+    }
+
+    /// Whether the right to it depends on which keys go with a lease.
+    pub(super) fn names_lease(&self) -> bool {
+        let mut names = matches!(self, Request::Revoke(_) | Request::Renew(_));
+        self.each_write(&mut |write| names |= matches!(write, Write::Put(put) if put.lease != 0));
+        names
     }
 }
 
@@ -200,7 +236,13 @@ impl Response {
             Response::Put(put) => put.header.take(),
             Response::Delete(delete) => delete.header.take(),
             Response::Txn(txn) => take_headers(txn),
-            Response::Revoked | Response::Compacted | Response::Refused(_) => None,
+            Response::Revoked
+            | Response::Compacted
+            | Response::Granted
+            | Response::Renewed
+            | Response::Auth
+            | Response::AuthStatus(..)
+            | Response::Refused(_) => None,
         };
         header.map_or(0, |header| header.revision)
     }
@@ -212,9 +254,14 @@ impl Response {
             Response::Put(_) => true,
             Response::Delete(delete) => delete.deleted > 0,
             Response::Txn(txn) => txn_changed(txn),
-            Response::Range(_) | Response::Revoked | Response::Compacted | Response::Refused(_) => {
-                false
-            }
+            Response::Range(_)
+            | Response::Revoked
+            | Response::Compacted
+            | Response::Granted
+            | Response::Renewed
+            | Response::Auth
+            | Response::AuthStatus(..)
+            | Response::Refused(_) => false,
         }
     }
 }
@@ -244,12 +291,28 @@ fn txn_changed(txn: &TxnResponse) -> bool {
     txn.responses.iter().any(changed)
 }
 
+/// For whom something was asked.
+fn in_words(asker: &Asker) -> String {
+    match asker {
+        Asker::Anybody => String::new(),
+        Asker::Nobody => " for nobody".to_owned(),
+        Asker::Server => " for the server".to_owned(),
+        Asker::User(identity) => {
+            let Identity { name, revision } = identity;
+            format!(" for {name} of auth revision {revision}")
+        }
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "client {} asked at {}: {:?}",
-            self.client, self.invoked, self.request
+            "client {} asked at {}{}: {:?}",
+            self.client,
+            self.invoked,
+            in_words(&self.asker),
+            self.request
         )?;
         match &self.returned {
             None => write!(f, ", and got no answer"),

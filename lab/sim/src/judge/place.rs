@@ -1,13 +1,15 @@
 //! Whose work are the revisions that no answer claims?
 //!
 //! Each must be the end of a lease, or what a request without an answer comes to on the state
-//! before it; and no such request may have taken two revisions. That is a matching of revisions to
-//! requests. Nearly always a request's own values say which it was, so that there is one choice.
+//! before it, with the right to it; and no such request may have taken two revisions. That is a
+//! matching of revisions to requests. Nearly always a request's own values say which it was, so that
+//! there is one choice.
 
 use super::check::{Floors, Summary};
 use super::eval::{Eval, leased};
 use super::journal::Journal;
 use super::op::{Op, Write};
+use super::rights::Rights;
 use bytes::Bytes;
 use quorate_etcd_api::mvccpb::{Event, EventType};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +19,7 @@ pub(super) fn all(
     history: &[Op],
     floors: &[Floors],
     journal: &Journal,
+    rights: &Rights<'_>,
     owners: &BTreeMap<i64, usize>,
     summary: &mut Summary,
 ) -> Result<(), String> {
@@ -32,7 +35,9 @@ pub(super) fn all(
         }
         let mut found = open.candidates(events);
         found.retain(|&at| {
-            floors[at].revision < revision && comes_to(&history[at], journal, revision)
+            floors[at].revision < revision
+                && comes_to(&history[at], journal, revision)
+                && rights.may_have_made(at, revision)
         });
         places.candidates.push(found);
         let place = places.candidates.len() - 1;

@@ -1,8 +1,8 @@
 //! The key-value store as the application under test: the commands an etcd client would send.
 
 use super::etcd_load::EtcdLoad;
-use super::{Asked, Changes, Chore, Revisions, Scope, Subject};
-use crate::judge::{self, Journal, Op, Refusal, Request, Response, Returned};
+use super::{Asked, Changes, Chore, Guarded, Revisions, Scope, Subject};
+use crate::judge::{self, Journal, Op, Refusal, Request, Response, Returned, Sight};
 use crate::requests;
 use crate::values::Values;
 use bytes::Bytes;
@@ -14,9 +14,11 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_api::mvccpb::KeyValue;
 use quorate_etcd_store::{
-    EventsQuery, Flaw, Keys, PendingResponse, Query, QueryAnswer, Refused, Store, command,
-    decode_result, event_value_refs, fill_events,
+    Asker, AuthAnswer, AuthBoard, AuthChange, AuthQuery, AuthState, EventsQuery, Flaw, Keys,
+    PendingResponse, Query, QueryAnswer, Refused, Store, command, decode_result, event_value_refs,
+    fill_events,
 };
+use std::sync::Arc;
 
 impl Subject for Store {
     type Request = Request;
@@ -35,6 +37,10 @@ impl Subject for Store {
         Request::Range(requests::range(key))
     }
 
+    fn auth_status() -> Option<Request> {
+        Some(Request::AuthStatus)
+    }
+
     fn command(request: &Request, payload_min: Option<usize>) -> (Bytes, Vec<Payload>) {
         let body = match request {
             Request::Put(put) => return command::split_put(put.clone(), payload_min),
@@ -45,7 +51,9 @@ impl Subject for Store {
                 revision: *revision,
                 physical: false,
             }),
-            Request::Range(_) => unreachable!("reads are not commands"),
+            Request::Auth(change) => command::encode_auth(change),
+            Request::Range(_) | Request::AuthStatus => unreachable!("reads are not commands"),
+            Request::Grant(_) | Request::Renew(_) => unreachable!("tenants do this"),
         };
         (body, Vec::new())
     }
@@ -54,8 +62,17 @@ impl Subject for Store {
         match request {
             Request::Range(range) => Query::Range(range.clone()),
             Request::Txn(txn) => Query::Txn(txn.clone()),
+            Request::AuthStatus => Query::Auth(AuthQuery::Status),
             _ => unreachable!("writes are not queries"),
         }
+    }
+
+    fn sign(asker: &Asker, body: Bytes) -> Bytes {
+        asker.sign(body)
+    }
+
+    fn asked(asker: &Asker, query: Query) -> Query {
+        query.by(asker)
     }
 
     fn response(
@@ -85,7 +102,8 @@ impl Subject for Store {
             Request::Txn(_) => Response::Txn(decoded(TxnResponse::decode(bytes))?),
             Request::Revoke(_) => Response::Revoked,
             Request::Compact(_) => Response::Compacted,
-            Request::Range(_) => return Err("a read has no result".into()),
+            Request::Auth(_) => Response::Auth,
+            other => return Err(format!("{other:?} has no result")),
         };
         Ok(Returned::at(stamp, applied.revision, response))
     }
@@ -97,6 +115,10 @@ impl Subject for Store {
             }
             QueryAnswer::Range(range) => Response::Range(range.clone()),
             QueryAnswer::Txn(txn) => Response::Txn(txn.clone()),
+            QueryAnswer::Auth(at, AuthAnswer::Status(enabled, revision)) => {
+                let status = Response::AuthStatus(*enabled, *revision);
+                return Ok(Returned::at(stamp, *at, status));
+            }
             QueryAnswer::Refused(refused) => Response::Refused(refusal(*refused)?),
             other => return Err(format!("a read gave {other:?}")),
         };
@@ -105,6 +127,17 @@ impl Subject for Store {
 
     fn revision_of(returned: &Returned) -> i64 {
         returned.revision
+    }
+
+    fn shows(request: &Request, returned: &Returned) -> Option<&'static str> {
+        match (request, &returned.response) {
+            (Request::Auth(change), Response::Auth) => {
+                takes_away(change).then_some("right taken away")
+            }
+            (Request::Auth(_), _) => None,
+            (_, Response::Refused(Refusal::Auth(_))) => Some("request refused for rights"),
+            _ => None,
+        }
     }
 
     fn named(answer: &QueryAnswer) -> Option<(PayloadId, Payload)> {
@@ -120,16 +153,36 @@ impl Subject for Store {
         Some(self)
     }
 
-    fn judge(history: Vec<Asked<Store>>, chores: Vec<Op>, journal: &Journal) -> Result<(), String> {
+    fn guarded(&self) -> Option<&dyn Guarded> {
+        Some(self)
+    }
+
+    fn judge(
+        history: Vec<Asked<Store>>,
+        chores: Vec<Op>,
+        sights: &[Sight],
+        journal: &Journal,
+    ) -> Result<(), String> {
         let ops = history.into_iter().map(|asked| Op {
             client: asked.client,
+            asker: asked.asker,
             request: asked.request,
             invoked: asked.invoked,
             returned: asked.returned,
             reader: asked.reader,
         });
         let history: Vec<Op> = ops.chain(chores).collect();
-        judge::check(&history, journal).map(|_| ())
+        judge::check_with_sights(&history, sights, journal).map(|_| ())
+    }
+}
+
+impl Guarded for Store {
+    fn state(&self) -> Arc<AuthState> {
+        self.users()
+    }
+
+    fn board(&self) -> Arc<AuthBoard> {
+        Store::board(self)
     }
 }
 
@@ -159,7 +212,7 @@ impl Revisions for Store {
     }
 
     fn content(&self, values: &Values) -> Result<Vec<KeyValue>, String> {
-        match self.query(&Query::Range(everything())) {
+        match self.query(&Query::Range(everything()).by(&Asker::Server)) {
             QueryAnswer::Range(range) => Ok(range.kvs),
             QueryAnswer::PendingResponse(unfilled) => match filled(&unfilled, values)? {
                 QueryAnswer::Range(range) => Ok(range.kvs),
@@ -174,13 +227,13 @@ impl Revisions for Store {
     }
 
     fn leases(&self) -> Result<usize, String> {
-        match self.query(&Query::Leases) {
+        match self.query(&Query::Leases.by(&Asker::Server)) {
             QueryAnswer::Leases(_, ids) => {
                 let keys = Query::Range(RangeRequest {
                     keys_only: true,
                     ..everything()
                 });
-                let QueryAnswer::Range(range) = self.query(&keys) else {
+                let QueryAnswer::Range(range) = self.query(&keys.by(&Asker::Server)) else {
                     return Err("the keys cannot be read".into());
                 };
                 let leased = range.kvs.iter().filter(|kv| kv.lease != 0).count();
@@ -205,16 +258,43 @@ impl Chore {
         }
     }
 
-    /// Whether it had the effect it was to have.
-    pub(crate) fn is_done(self, result: &Bytes) -> Result<bool, String> {
-        let applied = decode_result(result);
-        let applied = applied.map_err(|refused| format!("{self:?} was refused: {refused:?}"))?;
-        if matches!(self, Chore::Grant { .. }) {
-            return Ok(true);
-        }
-        let renewed = decoded(LeaseKeepAliveResponse::decode(applied.response))?;
-        Ok(renewed.ttl > 0)
+    /// What its result says that arrives at this time, and whether it had the effect it was to have.
+    pub(crate) fn returned(self, result: &Bytes, stamp: u64) -> Result<(Returned, bool), String> {
+        let applied = match decode_result(result) {
+            Ok(applied) => applied,
+            Err(why) => {
+                let refused = refusal(why).map_err(|_| format!("{self:?} is {why:?}"))?;
+                return Ok((Returned::at(stamp, 0, Response::Refused(refused)), false));
+            }
+        };
+        let (response, is_done) = match self {
+            Chore::Grant { .. } => (Response::Granted, true),
+            Chore::Renew { .. } => {
+                let renewed = decoded(LeaseKeepAliveResponse::decode(applied.response))?;
+                (Response::Renewed, renewed.ttl > 0)
+            }
+        };
+        Ok((Returned::at(stamp, applied.revision, response), is_done))
     }
+
+    /// The request of a history that it is.
+    pub(crate) fn request(self) -> Request {
+        match self {
+            Chore::Grant { lease, .. } => Request::Grant(lease as i64),
+            Chore::Renew { lease } => Request::Renew(lease as i64),
+        }
+    }
+}
+
+/// Whether a change takes rights away from somebody who has them.
+fn takes_away(change: &AuthChange) -> bool {
+    matches!(
+        change,
+        AuthChange::UserDelete(_)
+            | AuthChange::UserRevokeRole(_)
+            | AuthChange::RoleDelete(_)
+            | AuthChange::RoleRevokePermission(_)
+    )
 }
 
 /// A read of all keys.
@@ -241,6 +321,18 @@ fn refusal(refused: Refused) -> Result<Refusal, String> {
         Refused::Compacted => Ok(Refusal::Compacted),
         Refused::FutureRevision => Ok(Refusal::Future),
         Refused::LeaseNotFound => Ok(Refusal::LeaseNotFound),
+        Refused::PermissionDenied
+        | Refused::AuthOldRevision
+        | Refused::UserEmpty
+        | Refused::UserNotFound
+        | Refused::UserExists
+        | Refused::RoleNotFound
+        | Refused::RoleExists
+        | Refused::RoleNotGranted
+        | Refused::PermissionNotGranted
+        | Refused::RootUserNotExist
+        | Refused::RootRoleNotExist
+        | Refused::InvalidAuthMgmt => Ok(Refusal::Auth(refused.error())),
         other => Err(format!(
             "nothing that was asked can be refused as {other:?}"
         )),

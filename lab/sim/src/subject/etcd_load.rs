@@ -1,7 +1,8 @@
 //! What clients of the key-value store ask: changes and reads of single keys, and richer requests.
 
+use super::administrator::Administrator;
 use super::mix::{Known, Mix};
-use super::{Ask, Subject, Who, Workload};
+use super::{ADMINISTRATOR, Ask, Subject, Who, Workload};
 use crate::judge::{Request, Response, Returned};
 use crate::plan::Load;
 use crate::requests;
@@ -17,11 +18,15 @@ pub(crate) struct EtcdLoad {
     known: Vec<Vec<i64>>,
     /// Requests of more kinds, if there are to be any.
     mix: Option<Mix>,
+    /// Changes users, if there are to be any.
+    administrator: Option<Administrator>,
 }
 
 impl Workload<Store> for EtcdLoad {
-    fn new(load: &Load, rng: Rng) -> EtcdLoad {
+    fn new(load: &Load, mut rng: Rng) -> EtcdLoad {
+        let own = load.users.then(|| rng.fork());
         EtcdLoad {
+            administrator: own.map(|rng| Administrator::new(rng, load.keys)),
             keys: load.keys,
             known: vec![vec![0; usize::from(load.keys)]; load.clients],
             mix: load.rich.then(|| Mix::new(rng, load.keys)),
@@ -29,6 +34,9 @@ impl Workload<Store> for EtcdLoad {
     }
 
     fn draw(&mut self, rng: &mut Rng, who: &Who, next_value: &mut u64) -> Ask<Request> {
+        if let Some(administrator) = self.administrator_of(who.client) {
+            return administrator.draw();
+        }
         let call = self.change(rng, who, next_value);
         let read = || Rc::new(Store::get(who.key));
         let ask = match rng.u8(..20) {
@@ -66,9 +74,19 @@ impl Workload<Store> for EtcdLoad {
     }
 
     fn learn(&mut self, client: usize, key: u8, asked: &Request, returned: &Returned) {
+        if let Some(administrator) = self.administrator_of(client) {
+            administrator.learn(asked, returned);
+        }
         if let Some(modified) = modified(asked, returned) {
             self.known[client][usize::from(key)] = modified;
         }
+    }
+}
+
+impl EtcdLoad {
+    fn administrator_of(&mut self, client: usize) -> Option<&mut Administrator> {
+        let administrator = self.administrator.as_mut();
+        administrator.filter(|_| client == ADMINISTRATOR)
     }
 }
 

@@ -51,9 +51,10 @@ impl Subject for Store {
         Store::new()
     }
 
-    /// Leaves out leases, watchers and compactions; some requests name two keys.
+    /// Leaves out leases, watchers, compactions and users; some requests name two keys.
     fn limit(load: &mut Load) {
         (load.tenants, load.watchers, load.compact_every_ns) = (0, 0, None);
+        load.users = false;
         load.keys = load.keys.max(2);
     }
 
@@ -101,7 +102,12 @@ impl Subject for Store {
         Ok(Returned { stamp, told })
     }
 
-    fn judge(history: Vec<Asked<Store>>, _: Vec<judge::Op>, _: &Journal) -> Result<(), String> {
+    fn judge(
+        history: Vec<Asked<Store>>,
+        _: Vec<judge::Op>,
+        _: &[judge::Sight],
+        _: &Journal,
+    ) -> Result<(), String> {
         let ops: Result<Vec<Op>, String> = history.into_iter().map(op).collect();
         versions::check(&ops?)
     }

@@ -26,9 +26,8 @@ impl WatchStream {
         }
         self.checked = stamp;
         let lost = self.watches.iter().filter_map(|(id, watching)| {
-            let asker = self.face.as_of_now(&watching.asker);
             let (key, range_end) = (&watching.key, &watching.range_end);
-            let judged = self.face.demand_reading(&asker, key, range_end);
+            let judged = self.face.demand_reading_on(&watching.asker, key, range_end);
             judged.err().map(|why| (*id, reason(&refused(why))))
         });
         let lost: Vec<(i64, String)> = lost.collect();

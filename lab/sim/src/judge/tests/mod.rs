@@ -2,9 +2,10 @@
 
 mod histories;
 mod journal;
+mod rights;
 mod streams;
 
-use super::{Journal, Op, Request, Response, Returned, Summary, check};
+use super::{Asker, Journal, Op, Request, Response, Returned, Summary, check};
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request as Part;
@@ -107,11 +108,18 @@ impl Story {
     ) -> Self {
         self.ops.push(Op {
             client: self.ops.len(),
+            asker: Asker::Anybody,
             request,
             invoked,
             returned: (stamp > 0).then(|| Returned::at(stamp, at, response)),
             reader: 0,
         });
+        self
+    }
+
+    /// Somebody asked the last request.
+    fn by(mut self, asker: Asker) -> Self {
+        self.ops.last_mut().unwrap().asker = asker;
         self
     }
 
