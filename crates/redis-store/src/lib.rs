@@ -35,6 +35,7 @@ mod strings;
 mod table;
 mod text;
 mod tree;
+mod usage;
 mod value;
 mod zsets;
 

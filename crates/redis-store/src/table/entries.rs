@@ -7,7 +7,7 @@
 use super::{
     Command, DENYOOM, FAST, Group, LOADING, MOVABLE, PUBSUB, READONLY, Run, STALE, TIMED, WRITE,
 };
-use crate::{bits, hashes, keys, lcs, lists, scan, sets, sort, strings, zsets};
+use crate::{bits, hashes, keys, lcs, lists, scan, sets, sort, strings, usage, zsets};
 
 /// Makes the entries that the lines of the table say.
 macro_rules! table {
@@ -31,7 +31,7 @@ macro_rules! table {
     };
 }
 
-pub(super) static COMMANDS: [Command; 142] = table! {
+pub(super) static COMMANDS: [Command; 143] = table! {
     Write "append" 3 [WRITE DENYOOM FAST] (1 1 1)
         String "2.0.0" strings::append, "Adds to the end of a string";
     Read "bitcount" -2 [READONLY] (1 1 1)
@@ -144,6 +144,8 @@ pub(super) static COMMANDS: [Command; 142] = table! {
         List "1.0.0" lists::lset, "Sets the element at a position";
     Write "ltrim" 4 [WRITE] (1 1 1)
         List "1.0.0" lists::ltrim, "Leaves the elements of a range";
+    Read "memory" -2 [READONLY] (2 2 1)
+        Server "4.0.0" usage::memory, "About how much memory a key takes";
     Read "mget" -2 [READONLY FAST] (1 -1 1)
         String "1.0.0" strings::mget, "The strings of several keys";
     Write "move" 3 [WRITE FAST] (1 1 1)
@@ -320,13 +322,13 @@ pub(super) static COMMANDS: [Command; 142] = table! {
 
 /// Names of commands of Redis 7.0 that neither the store nor connections have.
 #[rustfmt::skip]
-pub(super) const ELSEWHERE: [&str; 72] = [
+pub(super) const ELSEWHERE: [&str; 71] = [
     "asking", "bgrewriteaof", "bgsave", "bitfield", "bitfield_ro", "blmove", "blmpop", "blpop",
     "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin", "cluster", "debug", "dump", "eval",
     "eval_ro", "evalsha", "evalsha_ro", "failover", "fcall", "fcall_ro", "function", "geoadd",
     "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", "lastsave", "latency", "lolwut",
-    "memory", "migrate", "module", "monitor", "pfadd", "pfcount", "pfdebug", "pfmerge",
+    "migrate", "module", "monitor", "pfadd", "pfcount", "pfdebug", "pfmerge",
     "pfselftest", "psync", "replconf", "replicaof", "restore", "restore-asking", "save", "script",
     "shutdown", "slaveof", "slowlog", "sync", "xack", "xadd", "xautoclaim", "xclaim", "xdel",
     "xgroup", "xinfo", "xlen", "xpending", "xrange", "xread", "xreadgroup", "xrevrange", "xsetid",

@@ -18,9 +18,11 @@ impl Server {
     /// Starts the program that `REDIS_SERVER` names, if it names one.
     pub(crate) fn start() -> Option<Server> {
         let program = std::env::var_os("REDIS_SERVER")?;
-        let folder = std::env::temp_dir().join(format!("quorate-redis-{}", std::process::id()));
+        let thread = std::thread::current().id();
+        let folder = format!("quorate-redis-{}-{thread:?}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(&folder).expect("there is a place for temporary folders");
-        let socket = folder.join(format!("{:?}.sock", std::thread::current().id()));
+        let socket = folder.join("redis.sock");
         let mut child = Command::new(&program)
             .args([
                 "--port",

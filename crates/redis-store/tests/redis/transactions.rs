@@ -187,6 +187,33 @@ fn what_cannot_be_taken_back_is_not_attempted() {
 }
 
 #[test]
+fn memory_of_a_key_grows_with_what_it_holds() {
+    let mut ours = Ours::new();
+    let mut usage = |line: &str, key: &str| {
+        ours.text(line);
+        match ours.says(&format!("memory usage {key}")) {
+            quorate_resp::Reply::Integer(bytes) => bytes,
+            other => panic!("{line}: {other:?}"),
+        }
+    };
+    for (few, more, key) in [
+        ("set s a", "append s 0123456789", "s"),
+        ("rpush l a", "rpush l b c d e", "l"),
+        ("sadd t 1", "sadd t a b c", "t"),
+        ("hset h a 1", "hset h b 2 c 3", "h"),
+        ("zadd z 1 a", "zadd z 2 b 3 c", "z"),
+    ] {
+        let (before, after) = (usage(few, key), usage(more, key));
+        assert!(before < after, "{key}: {before} and {after}");
+    }
+    assert_eq!(ours.text("memory usage nothing"), r"$-1\r\n");
+    assert_eq!(
+        ours.text("memory usage s samples 0 1"),
+        r"-ERR syntax error\r\n"
+    );
+}
+
+#[test]
 fn replies_are_bounded() {
     let mut ours = Ours::new();
     ours.text("setrange a 1000000 x");
