@@ -349,3 +349,36 @@ fn what_makes_no_sense_is_refused_at_the_start() {
         assert!(!Path::new(&world.data_dir()).join("meta").exists());
     }
 }
+
+/// Scenario: a client shows a certificate, and asks in JSON. Its name counts for nothing there, which it is told once
+/// there are users; without a certificate's name, or by gRPC, nothing changes.
+#[tokio::test]
+async fn a_name_in_a_certificate_is_refused_in_json_once_there_are_users() {
+    let world = World::new();
+    let revoked = world.authority.revoke(&[]);
+    let server = Server::start(&world, "https", &world.mutual_flags(&revoked));
+    let alice = world.connector(Some(&world.client));
+    let post = |path: &str, body: &str| server.ask(&alice, &format!("POST /v3/{path}"), body);
+    let is_done = |answer: Result<String, String>| {
+        let answer = answer.unwrap();
+        answer.starts_with("HTTP/1.0 200").then_some(())
+    };
+    let root = r#"{"name":"root","options":{"no_password":true}}"#;
+    eventually("users can be added", async || {
+        is_done(post("auth/user/add", root))
+    })
+    .await;
+    let alice_is_root = r#"{"name":"alice","options":{"no_password":true}}"#;
+    is_done(post("auth/user/add", alice_is_root)).expect("a user is added");
+    for user in ["root", "alice"] {
+        let grant = format!(r#"{{"user":"{user}","role":"root"}}"#);
+        is_done(post("auth/user/grant", &grant)).expect("a role is given");
+    }
+    is_done(post("auth/enable", "{}")).expect("users have to say who they are");
+    let refused = post("kv/range", r#"{"key":"YQ=="}"#).unwrap();
+    let why = "CommonName of client sending a request against gateway will be ignored";
+    assert!(refused.starts_with("HTTP/1.0 400"), "{refused}");
+    assert!(refused.contains(why), "{refused}");
+    connect(&server, &alice).await.put("a", "1").await.unwrap();
+    assert!(server.get(&alice, "/health").unwrap().contains("true"));
+}

@@ -51,7 +51,15 @@ async fn health<A: Application>(console: &Console<A>, query: Option<&str>) -> Re
     let left_out = values(query, "exclude");
     let well = async {
         no_alarm(console, |kind| !left_out.contains(&alarm_name(kind))).await?;
-        (console.probe)(consistency).await
+        let Err(why) = (console.probe)(consistency).await else {
+            return Ok(());
+        };
+        Err(match console.handle.status().await {
+            Ok(status) if consistency == Consistency::Linearizable && status.leader.is_none() => {
+                "RAFT NO LEADER".to_owned()
+            }
+            _ => format!("RANGE ERROR:{why}"),
+        })
     };
     let well = well.await;
     console.counts.count_health(well.is_ok());

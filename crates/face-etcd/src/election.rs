@@ -3,7 +3,7 @@
 use crate::face::{Face, refused};
 use crate::gather::ValueMissing;
 use crate::leader::LeaderWatch;
-use crate::queue::{not_leader, prefix, prefix_end};
+use crate::queue::{in_words, not_leader, prefix, prefix_end};
 use crate::server::Election;
 use crate::watch::Follower;
 use bytes::Bytes;
@@ -25,6 +25,46 @@ const LEADERS_WAITING_MAX: usize = 4;
 #[async_trait]
 impl Election for Face {
     async fn campaign(&self, request: Request<CampaignRequest>) -> Answered<CampaignResponse> {
+        self.stand(request).await.map_err(in_words)
+    }
+
+    async fn proclaim(&self, request: Request<ProclaimRequest>) -> Answered<ProclaimResponse> {
+        self.announce_as_leader(request).await.map_err(in_words)
+    }
+
+    async fn leader(&self, request: Request<LeaderRequest>) -> Answered<LeaderResponse> {
+        self.find_leader(request).await.map_err(in_words)
+    }
+
+    type ObserveStream = ReceiverStream<Result<LeaderResponse, Status>>;
+
+    async fn observe(&self, request: Request<LeaderRequest>) -> Answered<Self::ObserveStream> {
+        let asker = self.asker(&request).await.map_err(in_words)?;
+        let (leaders, taken) = mpsc::channel(LEADERS_WAITING_MAX);
+        let mut watched = LeaderWatch::of(&request, &self.handle);
+        let (face, name) = (self.clone(), request.into_inner().name);
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = face.tell_leaders(&name, &leaders, &asker) => ended,
+                status = watched.lost() => Err(status),
+                () = leaders.closed() => Ok(()),
+            };
+            if let Err(status) = ended {
+                // A client that is gone needs no reason.
+                let _ = leaders.send(Err(in_words(status))).await;
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(taken)))
+    }
+
+    /// Gives a leadership back; one that is over already is no error.
+    async fn resign(&self, request: Request<ResignRequest>) -> Answered<ResignResponse> {
+        self.step_down(request).await.map_err(in_words)
+    }
+}
+
+impl Face {
+    async fn stand(&self, request: Request<CampaignRequest>) -> Answered<CampaignResponse> {
         let asker = self.asker(&request).await?;
         let CampaignRequest { name, lease, value } = request.into_inner();
         let turn = self.wait_in_queue(&name, Some(value), lease, asker).await?;
@@ -40,7 +80,10 @@ impl Election for Face {
         }))
     }
 
-    async fn proclaim(&self, request: Request<ProclaimRequest>) -> Answered<ProclaimResponse> {
+    async fn announce_as_leader(
+        &self,
+        request: Request<ProclaimRequest>,
+    ) -> Answered<ProclaimResponse> {
         let asker = self.asker(&request).await?;
         let ProclaimRequest { leader, value } = request.into_inner();
         let leader = leader.ok_or_else(no_leader_given)?;
@@ -52,7 +95,7 @@ impl Election for Face {
         }))
     }
 
-    async fn leader(&self, request: Request<LeaderRequest>) -> Answered<LeaderResponse> {
+    async fn find_leader(&self, request: Request<LeaderRequest>) -> Answered<LeaderResponse> {
         let asker = self.asker(&request).await?;
         let name = request.into_inner().name;
         let (revision, first) = self.first_in_queue(&name, &asker).await?;
@@ -60,29 +103,7 @@ impl Election for Face {
         Ok(Response::new(self.leads(revision, first).await?))
     }
 
-    type ObserveStream = ReceiverStream<Result<LeaderResponse, Status>>;
-
-    async fn observe(&self, request: Request<LeaderRequest>) -> Answered<Self::ObserveStream> {
-        let asker = self.asker(&request).await?;
-        let (leaders, taken) = mpsc::channel(LEADERS_WAITING_MAX);
-        let mut watched = LeaderWatch::of(&request, &self.handle);
-        let (face, name) = (self.clone(), request.into_inner().name);
-        tokio::spawn(async move {
-            let ended = tokio::select! {
-                ended = face.tell_leaders(&name, &leaders, &asker) => ended,
-                status = watched.lost() => Err(status),
-                () = leaders.closed() => Ok(()),
-            };
-            if let Err(status) = ended {
-                // A client that is gone needs no reason.
-                let _ = leaders.send(Err(status)).await;
-            }
-        });
-        Ok(Response::new(ReceiverStream::new(taken)))
-    }
-
-    /// Gives a leadership back; one that is over already is no error.
-    async fn resign(&self, request: Request<ResignRequest>) -> Answered<ResignResponse> {
+    async fn step_down(&self, request: Request<ResignRequest>) -> Answered<ResignResponse> {
         let asker = self.asker(&request).await?;
         let leader = request.into_inner().leader.ok_or_else(no_leader_given)?;
         let revision = self.give_up(&leader.key, leader.rev, &asker).await?;

@@ -22,9 +22,9 @@ type Answered<M> = Result<Response<M>, Status>;
 #[async_trait]
 impl Kv for Face {
     async fn range(&self, request: Request<RangeRequest>) -> Answered<Reply<RangeResponse>> {
+        check::range(request.get_ref()).map_err(refused)?;
         let asker = self.asker(&request).await?;
         let request = request.into_inner();
-        check::range(&request).map_err(refused)?;
         let consistency = consistency(request.serializable);
         let mut charge = self.account.charge();
         let query = Query::Range(request);
@@ -48,9 +48,9 @@ impl Kv for Face {
         &self,
         request: Request<RangeRequest>,
     ) -> Answered<Self::RangeStreamStream> {
-        let asker = self.asker(&request).await?;
         check::range(request.get_ref()).map_err(refused)?;
         range_stream::check(request.get_ref())?;
+        let asker = self.asker(&request).await?;
         let account = request.extensions().get::<Account>();
         let account = account.unwrap_or(&self.account).clone();
         Ok(Response::new(self.stream_range(
@@ -61,9 +61,9 @@ impl Kv for Face {
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Answered<Reply<PutResponse>> {
+        check::put(request.get_ref()).map_err(refused)?;
         let asker = self.asker(&request).await?;
         let request = request.into_inner();
-        check::put(&request).map_err(refused)?;
         let returns_value = request.prev_kv;
         // The receive buffer of a small request does not wait for the log.
         let payload_min = self.handle.payload_min();
@@ -82,9 +82,9 @@ impl Kv for Face {
         &self,
         request: Request<DeleteRangeRequest>,
     ) -> Answered<Reply<DeleteRangeResponse>> {
+        check::delete_range(request.get_ref()).map_err(refused)?;
         let asker = self.asker(&request).await?;
         let request = request.into_inner();
-        check::delete_range(&request).map_err(refused)?;
         let body = command::encode_delete_range(&request);
         drop(request);
         let applied = self.apply_whole(body, Vec::new(), &asker).await?;
@@ -92,9 +92,9 @@ impl Kv for Face {
     }
 
     async fn txn(&self, request: Request<TxnRequest>) -> Answered<Reply<TxnResponse>> {
+        check::txn(request.get_ref(), self.limits.txn_ops_max).map_err(refused)?;
         let asker = self.asker(&request).await?;
         let request = request.into_inner();
-        check::txn(&request, self.limits.txn_ops_max).map_err(refused)?;
         if check::is_read_only(&request) {
             return self.read_txn(request, &asker).await;
         }

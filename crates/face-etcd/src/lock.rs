@@ -1,15 +1,29 @@
 //! The Lock service.
 
 use crate::face::{Face, refused};
+use crate::queue::in_words;
 use crate::server::Lock;
 use quorate_etcd_api::etcdserverpb::DeleteRangeRequest;
 use quorate_etcd_api::v3lockpb::{LockRequest, LockResponse, UnlockRequest, UnlockResponse};
 use quorate_etcd_store::{check, command};
 use tonic::{Request, Response, Status, async_trait};
 
+type Answered<M> = Result<Response<M>, Status>;
+
 #[async_trait]
 impl Lock for Face {
-    async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
+    async fn lock(&self, request: Request<LockRequest>) -> Answered<LockResponse> {
+        self.take_lock(request).await.map_err(in_words)
+    }
+
+    /// Deletes the key, whoever holds it.
+    async fn unlock(&self, request: Request<UnlockRequest>) -> Answered<UnlockResponse> {
+        self.give_lock_back(request).await.map_err(in_words)
+    }
+}
+
+impl Face {
+    async fn take_lock(&self, request: Request<LockRequest>) -> Answered<LockResponse> {
         let asker = self.asker(&request).await?;
         let LockRequest { name, lease } = request.into_inner();
         let turn = self
@@ -26,11 +40,7 @@ impl Lock for Face {
         }))
     }
 
-    /// Deletes the key, whoever holds it.
-    async fn unlock(
-        &self,
-        request: Request<UnlockRequest>,
-    ) -> Result<Response<UnlockResponse>, Status> {
+    async fn give_lock_back(&self, request: Request<UnlockRequest>) -> Answered<UnlockResponse> {
         let asker = self.asker(&request).await?;
         let request = DeleteRangeRequest {
             key: request.into_inner().key,

@@ -206,7 +206,7 @@ impl Face {
 }
 
 /// An alarm, as etcd's API names it.
-fn member_of(alarm: &RaisedAlarm) -> AlarmMember {
+pub(crate) fn member_of(alarm: &RaisedAlarm) -> AlarmMember {
     AlarmMember {
         member_id: u64::from(alarm.id.0),
         alarm: match alarm.kind {
@@ -223,7 +223,10 @@ fn in_words(alarm: &AlarmMember) -> String {
         Ok(AlarmType::Corrupt) => "CORRUPT",
         Ok(AlarmType::None) | Err(_) => "NONE",
     };
-    format!("memberID:{} alarm:{name}", alarm.member_id)
+    match alarm.member_id {
+        0 => format!("alarm:{name}"),
+        id => format!("memberID:{id} alarm:{name}"),
+    }
 }
 
 /// Whether a text is a version, such as `3.6` or `3.6.0`.

@@ -7,6 +7,7 @@ use crate::codec::decode;
 use crate::face::{Face, mismatch, refused};
 use crate::watch::Follower;
 use bytes::Bytes;
+use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::response_op::Response;
@@ -18,7 +19,7 @@ use quorate_etcd_api::mvccpb::{EventType, KeyValue};
 use quorate_etcd_store::{Asker, Query, QueryAnswer, check, command};
 use quorate_server::Consistency;
 use tokio::sync::oneshot;
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// How long the lease of a client that names none lives. As in etcd nobody renews it.
 const LEASE_S: i64 = 60;
@@ -287,6 +288,27 @@ impl Face {
             }
             _ => Err(mismatch()),
         }
+    }
+}
+
+/// Why the store refuses something, as etcd's services for queues tell it: they are clients of the store themselves, and
+/// pass its words on without the code.
+pub(crate) fn in_words(refusal: Status) -> Status {
+    let message = refusal.message();
+    let is_of_store = match refusal.code() {
+        Code::NotFound
+        | Code::InvalidArgument
+        | Code::FailedPrecondition
+        | Code::PermissionDenied
+        | Code::Unauthenticated
+        | Code::OutOfRange => true,
+        Code::ResourceExhausted => message == errors::NO_SPACE.text,
+        Code::DataLoss => message == errors::CORRUPT.text,
+        _ => false,
+    };
+    match is_of_store {
+        true => Status::unknown(message),
+        false => refusal,
     }
 }
 

@@ -126,7 +126,7 @@ async fn plain_routes_of_a_stopped_replica() {
     let (handle, _) = Handle::new(1);
     let address = start(handle).await;
     let reason = "etcdserver: server stopped";
-    let health = format!(r#"{{"health":"false","reason":"{reason}"}}"#);
+    let health = format!(r#"{{"health":"false","reason":"RANGE ERROR:{reason}"}}"#);
     assert_eq!(get(address, "/health").await, (503, health));
     let list = format!("[-]serializable_read failed: {reason}\n\n");
     assert_eq!(get(address, "/livez").await, (503, list));

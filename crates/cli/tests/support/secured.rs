@@ -147,20 +147,31 @@ impl Server {
 
     /// What is answered to a GET over TLS at one of the ports.
     pub fn get_at(&self, port: u16, connector: &Connector, path: &str) -> Result<String, String> {
-        let tcp = TcpStream::connect((HOST, port)).unwrap();
-        let stream = connector.connect_blocking(tcp, HOST, PATIENCE);
-        let mut stream = stream.map_err(|error| error.to_string())?;
-        let request = format!("GET {path} HTTP/1.0\r\nhost: x\r\n\r\n");
-        stream
-            .write_all(request.as_bytes())
-            .map_err(|error| error.to_string())?;
-        let mut answer = String::new();
-        let read = stream.read_to_string(&mut answer);
-        match read {
-            Ok(_) => Ok(answer),
-            Err(_) if !answer.is_empty() => Ok(answer),
-            Err(error) => Err(error.to_string()),
-        }
+        exchange(port, connector, &format!("GET {path}"), "")
+    }
+
+    /// What is answered to this method and path over TLS.
+    pub fn ask(&self, connector: &Connector, what: &str, body: &str) -> Result<String, String> {
+        exchange(self.port, connector, what, body)
+    }
+}
+
+/// What is answered at a port to this method and path, and a body.
+fn exchange(port: u16, connector: &Connector, what: &str, body: &str) -> Result<String, String> {
+    let tcp = TcpStream::connect((HOST, port)).unwrap();
+    let stream = connector.connect_blocking(tcp, HOST, PATIENCE);
+    let mut stream = stream.map_err(|error| error.to_string())?;
+    let length = body.len();
+    let request = format!("{what} HTTP/1.0\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}");
+    stream
+        .write_all(request.as_bytes())
+        .map_err(|error| error.to_string())?;
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    match read {
+        Ok(_) => Ok(answer),
+        Err(_) if !answer.is_empty() => Ok(answer),
+        Err(error) => Err(error.to_string()),
     }
 }
 

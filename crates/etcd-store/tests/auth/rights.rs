@@ -253,13 +253,21 @@ fn what_only_the_role_root_may() {
             "{change:?}"
         );
     }
-    for query in [AuthQuery::Users, AuthQuery::Roles, AuthQuery::Status] {
+    for query in [AuthQuery::Users, AuthQuery::Roles] {
         assert_eq!(
             talk.ask(&alice, Query::Auth(query.clone())),
             Err(DENIED),
             "{query:?}"
         );
         assert!(talk.ask(&root, Query::Auth(query)).is_ok());
+    }
+}
+
+#[test]
+fn whether_users_have_to_say_who_they_are_anybody_may_ask() {
+    let (talk, alice) = alice_with(&[]);
+    for asker in [alice, Asker::Nobody] {
+        assert!(may(talk.ask(&asker, Query::Auth(AuthQuery::Status))));
     }
 }
 

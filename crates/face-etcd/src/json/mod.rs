@@ -22,7 +22,7 @@ use axum::body::Body as PlainBody;
 use bytes::Bytes;
 use messages::Messages;
 use quorate_etcd_json::{Call, DecodeError, MessageType, Streams, decode, find_call};
-use quorate_face_common::{admit, exhausted, websocket};
+use quorate_face_common::{CommonName, admit, exhausted, websocket};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ use tonic::codegen::http::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, ORIGIN, TE,
 };
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::codegen::http::{Method, Request, Response, StatusCode, Uri, Version};
+use tonic::codegen::http::{Extensions, Method, Request, Response, StatusCode, Uri, Version};
 use tonic::metadata::GRPC_CONTENT_TYPE;
 use tonic::{Code, Status};
 use values::{Requests, Values};
@@ -83,6 +83,9 @@ async fn serve(calls: impl Calls, request: Request<AnyBody>) -> Response<Respons
     let origin = request.headers().get(ORIGIN).cloned();
     let mut answer = match call {
         _ if request.method() == Method::OPTIONS => respond::text(StatusCode::OK, ""),
+        Some(_) if relies_on_certificate(&face, request.extensions()).await => {
+            respond::text(StatusCode::BAD_REQUEST, NAME_NOT_USED)
+        }
         Some(call) => gateway(calls, request, call).await,
         None => {
             let Ok(routed) = calls.routed(request).await;
@@ -94,6 +97,20 @@ async fn serve(calls: impl Calls, request: Request<AnyBody>) -> Response<Respons
     }
     answer
 }
+
+/// Whether the caller may take the name in its certificate for enough, which it is not here: with users it is that of
+/// gRPC alone.
+async fn relies_on_certificate(face: &Face, shown: &Extensions) -> bool {
+    let name = shown.get::<CommonName>();
+    if name.is_none_or(|CommonName(name)| name.is_empty()) {
+        return false;
+    }
+    let board = face.auth.board(&face.handle).await;
+    board.is_ok_and(|board| board.is_enabled())
+}
+
+/// What etcd says to such a caller.
+const NAME_NOT_USED: &str = "CommonName of client sending a request against gateway will be ignored and not used as expected\n";
 
 async fn gateway(
     calls: impl Calls,
