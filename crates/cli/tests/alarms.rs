@@ -8,43 +8,19 @@
 mod support;
 
 use quorate_etcd_api::etcdserverpb::{
-    AlarmAction, AlarmMember, AlarmRequest, AlarmType, HashKvRequest, RangeRequest, StatusRequest,
-    StatusResponse,
+    AlarmAction, AlarmMember, AlarmType, HashKvRequest, RangeRequest, StatusRequest, StatusResponse,
 };
 use quorate_face_etcd::client::{KvClient, MaintenanceClient};
-use quorate_server::SupportedVersions;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Client, Home, Up, channel, converged, eventually, metric};
+use support::alarms::{alarm, know_alarms, listed, member};
+use support::{Client, Home, channel, converged, eventually};
 use tonic::Code;
 
 const NO_SPACE: &str = "etcdserver: mvcc: database space exceeded";
 const CORRUPT: &str = "etcdserver: corrupt cluster";
-
-fn member(member_id: u64, kind: AlarmType) -> AlarmMember {
-    AlarmMember {
-        member_id,
-        alarm: kind as i32,
-    }
-}
-
-/// Asks for alarms, or has one raised or ended.
-async fn alarm(url: &str, action: AlarmAction, which: AlarmMember) -> Vec<AlarmMember> {
-    let mut maintenance = MaintenanceClient::new(channel(url).await);
-    let request = AlarmRequest {
-        action: action as i32,
-        member_id: which.member_id,
-        alarm: which.alarm,
-    };
-    let answer = maintenance.alarm(request).await.expect("it answers");
-    answer.into_inner().alarms
-}
-
-async fn listed(url: &str) -> Vec<AlarmMember> {
-    alarm(url, AlarmAction::Get, member(0, AlarmType::None)).await
-}
 
 async fn all_list(urls: &[String], alarms: &[AlarmMember]) {
     for url in urls {
@@ -69,17 +45,6 @@ async fn refused(url: &str) -> (Code, String) {
 
 fn full() -> (Code, String) {
     (Code::ResourceExhausted, NO_SPACE.to_owned())
-}
-
-/// Waits until the feature level has alarms.
-async fn know_alarms(up: &Up) {
-    let level = f64::from(SupportedVersions::SHIPPED.level());
-    for url in &up.urls {
-        eventually("the level is raised", || async {
-            (metric(url, "quorate_feature_level").await == level).then_some(())
-        })
-        .await;
-    }
 }
 
 /// Scenario: somebody raises alarms, as etcd's clients can. Every member lists them and refuses what etcd refuses, also

@@ -8,7 +8,7 @@
 mod support;
 
 use bytes::Bytes;
-use quorate_etcd_api::etcdserverpb::{SnapshotRequest, SnapshotResponse};
+use quorate_etcd_api::etcdserverpb::{AlarmAction, AlarmType, SnapshotRequest, SnapshotResponse};
 use quorate_etcd_snapshot::{FileError, StateReader};
 use quorate_face_etcd::client::MaintenanceClient;
 use quorate_server::read_meta;
@@ -17,6 +17,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use support::alarms::{alarm, know_alarms, listed, member};
 use support::{
     Client, Home, Up, channel, converged, eventually, expect_failure, free_ports, output, quorate,
     write_on,
@@ -84,6 +85,41 @@ async fn a_cluster_that_begins_with_a_snapshot_is_equal_to_the_one_it_is_of() {
     assert_eq!(client.version_of("5").await.unwrap(), 3);
     let (revision, _) = client.hash().await;
     assert_eq!(revision, before.0 + 1);
+}
+
+/// Scenario: two alarms are raised, of a member and of none, when a snapshot is made. The cluster that begins with it has
+/// them from the beginning on, until they are disarmed.
+#[tokio::test]
+async fn alarms_of_a_snapshot_hold_in_the_cluster_that_begins_with_it() {
+    let (first, second) = (Home::new(), Home::new());
+    let up = first.start(&[]);
+    know_alarms(&up).await;
+    let mut client = Client::connect(&up.urls[0]).await;
+    client.put("a", "1").await.unwrap();
+    let raised = [0, 2].map(|id| member(id, AlarmType::Nospace));
+    for one in raised {
+        alarm(&up.urls[0], AlarmAction::Activate, one).await;
+    }
+    let bytes = snapshot(&up.urls[1]).await.unwrap();
+    assert!(up.stop().success());
+    let file = first.dir.join("etcd.db");
+    fs::write(&file, &bytes).unwrap();
+    let said = output(&mut import(&file, &second.dir, &["--port", &second.port]));
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("alarm NOSPACE is raised"), "{said}");
+    let up = second.start(&[]);
+    for url in &up.urls {
+        assert_eq!(listed(url).await, raised);
+        let mut client = Client::connect(url).await;
+        let refused = client.put("a", "2").await.unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    }
+    for one in raised {
+        alarm(&up.urls[2], AlarmAction::Deactivate, one).await;
+    }
+    let mut client = Client::connect(&up.urls[0]).await;
+    client.put("a", "2").await.unwrap();
+    assert_eq!(client.version_of("a").await.unwrap(), 2);
 }
 
 /// Scenario: clients write all the time, values are kept apart. A snapshot is one moment of that: revisions are whole

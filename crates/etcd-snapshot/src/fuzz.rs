@@ -25,7 +25,7 @@ fn read_all(bytes: Bytes) -> Result<Found, FileError> {
         Ok::<_, FileError>(())
     })?;
     records += reader.leases()?.len() + reader.users()?.len();
-    records += reader.roles()?.len() + reader.members()?.len();
+    records += reader.roles()?.len() + reader.members()?.len() + reader.alarms()?.len();
     let summary = reader.summary()?;
     Ok(Found { summary, records })
 }

@@ -5,6 +5,7 @@ use crate::{
     Revision, RoleRecord, Sha256, StateReader, StateRest, StateWriter, UserRecord,
 };
 use bytes::Bytes;
+use quorate_etcd_api::etcdserverpb::{AlarmMember, AlarmType};
 use quorate_etcd_api::mvccpb::KeyValue;
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -178,6 +179,12 @@ pub(crate) fn state() -> (Vec<KeyRecord>, StateRest) {
             peer_urls: vec!["http://localhost:2380".to_owned()],
             ..MemberRecord::default()
         }],
+        alarms: [(0, AlarmType::Nospace), (255, AlarmType::Corrupt)]
+            .map(|(member_id, alarm)| AlarmMember {
+                member_id,
+                alarm: alarm as i32,
+            })
+            .to_vec(),
     };
     (keys, rest)
 }
@@ -214,6 +221,7 @@ fn a_state_reads_back_as_it_was_written() {
     assert_eq!(reader.users().unwrap(), rest.users);
     assert_eq!(reader.roles().unwrap(), rest.roles);
     assert_eq!(reader.members().unwrap(), rest.members);
+    assert_eq!(reader.alarms().unwrap(), rest.alarms);
     let summary = reader.summary().unwrap();
     assert_eq!(
         (summary.consistent_index, summary.term, summary.compacted),

@@ -3,10 +3,10 @@
 mod speculation;
 
 use crate::api::{HostConfig, Limits};
-use crate::epochs::{Effect, GroupState, Order};
+use crate::epochs::{Alarm, AlarmChange, Effect, GroupState, Order, Scope};
 use crate::flaw::Flaw;
 use crate::sessions::{Sessions, Verdict};
-use crate::version::FIRST_LEVEL;
+use crate::version::{ALARM_LEVEL, FIRST_LEVEL};
 use bytes::Bytes;
 use quorate_core::{
     Admission, Application, At, Catalogue, Class, Command, Decoder, Encoder, Entry, Epoch,
@@ -199,6 +199,19 @@ impl<A: Application> Applier<A> {
     /// The protocols that an epoch may name.
     pub(crate) fn catalogue(&self) -> &'static dyn Catalogue {
         self.catalogue
+    }
+
+    /// A new group begins with alarms that hold for all of it, at the feature level that has them.
+    pub(crate) fn begin_with_alarms(&mut self, alarms: &[Alarm]) {
+        if alarms.is_empty() {
+            return;
+        }
+        self.epochs.level = self.epochs.level.max(ALARM_LEVEL);
+        let change = AlarmChange::Raise(Scope::Group);
+        for alarm in alarms {
+            self.epochs.alarms.change(*alarm, change);
+        }
+        self.admission = self.epochs.admission(self.catalogue);
     }
 
     /// The epoch that orders the next slot.

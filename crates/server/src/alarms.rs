@@ -96,19 +96,21 @@ impl<A: Application> Core<A> {
             AlarmKind::NoSpace => admission == Admission::NoGrowth,
             AlarmKind::Corrupt => admission == Admission::Nothing,
         };
-        let shown = |alarm: Alarm| RaisedAlarm {
+        let shown = |alarm: Alarm, scope: Scope| RaisedAlarm {
             kind: alarm.kind,
             id: alarm.id,
             hinders: alarm.id == me || is_forbidden(alarm.kind),
+            is_of_group: scope == Scope::Group,
         };
         let alarms = self.host.look().epochs().alarms.iter();
-        let mut raised: Vec<RaisedAlarm> = alarms.map(|(alarm, _)| shown(alarm)).collect();
+        let mut raised: Vec<RaisedAlarm> =
+            alarms.map(|(alarm, scope)| shown(alarm, scope)).collect();
         let is_full = self.disk.as_ref().and_then(Disk::trouble).is_some();
         if is_full && self.own_scope(AlarmKind::NoSpace).is_none() {
-            raised.push(shown(self.own_alarm(AlarmKind::NoSpace)));
+            raised.push(shown(self.own_alarm(AlarmKind::NoSpace), Scope::Member));
         }
         if self.state.outlier.is_some() && self.own_scope(AlarmKind::Corrupt).is_none() {
-            raised.push(shown(self.own_alarm(AlarmKind::Corrupt)));
+            raised.push(shown(self.own_alarm(AlarmKind::Corrupt), Scope::Member));
         }
         raised
     }

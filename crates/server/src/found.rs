@@ -9,6 +9,7 @@ use crate::run::{host_config, random_u64};
 use crate::snapshots::SnapshotFiles;
 use bytes::Bytes;
 use quorate_core::{Application, Boot, Durability, Slot};
+use quorate_host::epochs::Alarm;
 use quorate_host::force::NewDisk;
 use quorate_host::{Limits, write_first_snapshot};
 use quorate_protocols::AnyMachine;
@@ -17,13 +18,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Makes the folder of every replica of a new cluster, each of which begins with the state of `app`. They are empty, or
-/// missing, and their identities are those of one first epoch.
+/// missing, and their identities are those of one first epoch. These alarms are raised for all of them.
 ///
 /// # Errors
 /// What is wrong with a folder or the epoch. Then nothing is left that could be taken for a replica.
 pub fn found_cluster<A: Application>(
     replicas: &[(PathBuf, Meta)],
     app: A,
+    alarms: &[Alarm],
 ) -> Result<(), ServerError> {
     for (dir, meta) in replicas {
         must_be_empty(dir)?;
@@ -32,7 +34,7 @@ pub fn found_cluster<A: Application>(
             return Err(ServerError::Epoch(why.to_owned()));
         }
     }
-    let made = make(replicas, app);
+    let made = make(replicas, app, alarms);
     if made.is_err() {
         for (dir, _) in replicas {
             let _ = std::fs::remove_dir_all(dir);
@@ -41,7 +43,11 @@ pub fn found_cluster<A: Application>(
     made
 }
 
-fn make<A: Application>(replicas: &[(PathBuf, Meta)], app: A) -> Result<(), ServerError> {
+fn make<A: Application>(
+    replicas: &[(PathBuf, Meta)],
+    app: A,
+    alarms: &[Alarm],
+) -> Result<(), ServerError> {
     let mut app = Some(app);
     // All of them begin with the same bytes.
     let mut first: Option<(PathBuf, Slot)> = None;
@@ -60,7 +66,7 @@ fn make<A: Application>(replicas: &[(PathBuf, Meta)], app: A) -> Result<(), Serv
                 let slot = meta.epoch.first_slot.next();
                 durable(&snapshots, slot, |out| {
                     let put = |bytes: &Bytes| out.write_all(bytes);
-                    write_first_snapshot::<AnyMachine, A, io::Error>(&config, app, put)?;
+                    write_first_snapshot::<AnyMachine, A, io::Error>(&config, app, alarms, put)?;
                     Ok(())
                 })?;
                 first = Some((snapshots.path(slot), slot));

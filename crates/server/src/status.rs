@@ -97,6 +97,8 @@ pub struct RaisedAlarm {
     pub id: ReplicaId,
     /// Whether requests to the replica that tells of it are refused because of it.
     pub hinders: bool,
+    /// Whether the group as a whole has it, whatever becomes of the replica.
+    pub is_of_group: bool,
 }
 
 /// What is posted to `/cluster/protocol`: how the cluster is to agree from then on.

@@ -13,7 +13,8 @@ use member::{MemberBeginning, MemberOptions};
 use progress::Progress;
 use quorate_etcd_snapshot::{FileError, FileSource, StateReader, wal};
 use quorate_etcd_store::Store;
-use quorate_server::{Meta, found_cluster};
+use quorate_face_common::alarm_name;
+use quorate_server::{AlarmKind, Meta, found_cluster};
 use state::{Imported, read_state};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -129,8 +130,9 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     progress.say("writing");
     let report = report(&imported);
     let replicas = begun.replicas(&imported, into)?;
-    let Imported { store, .. } = imported;
-    found_cluster::<Store>(&replicas, store).map_err(|error| Failure::Failed(error.to_string()))?;
+    let Imported { store, alarms, .. } = imported;
+    found_cluster::<Store>(&replicas, store, &alarms)
+        .map_err(|error| Failure::Failed(error.to_string()))?;
     let next = begun.remember(into)?;
     progress.end();
     print!("{report}{next}");
@@ -207,6 +209,15 @@ fn report(imported: &Imported) -> String {
     match imported.notes.keys_without_lease {
         0 => {}
         count => text += &format!("{count} keys named leases that were gone: they have none now\n"),
+    }
+    for kind in [AlarmKind::NoSpace, AlarmKind::Corrupt] {
+        if imported.alarms.iter().any(|alarm| alarm.kind == kind) {
+            let name = alarm_name(kind);
+            text += &format!(
+                "alarm {name} is raised, as it was: what it forbids is refused until it is disarmed (etcdctl alarm \
+                 disarm)\n"
+            );
+        }
     }
     text
 }

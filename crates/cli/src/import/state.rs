@@ -2,11 +2,14 @@
 
 use super::progress::Progress;
 use bytes::Bytes;
+use quorate_core::ReplicaId;
 use quorate_etcd_api::authpb::Permission;
+use quorate_etcd_api::etcdserverpb::{AlarmMember, AlarmType};
 use quorate_etcd_snapshot::{FileError, KeyRecord, RoleRecord, Source, StateReader, UserRecord};
 use quorate_etcd_store::{
     ExportedAuth, ExportedRole, ExportedUser, ExportedVersion, ImportNotes, Store, StoreImport,
 };
+use quorate_server::{Alarm, AlarmKind};
 
 /// A store that was imported, and what there is to say of it.
 pub(super) struct Imported {
@@ -14,6 +17,7 @@ pub(super) struct Imported {
     pub(super) notes: ImportNotes,
     pub(super) leases: usize,
     pub(super) users: usize,
+    pub(super) alarms: Vec<Alarm>,
 }
 
 /// Reads all that a cluster can begin with.
@@ -57,13 +61,29 @@ pub(super) fn read_state<S: Source>(
     let (store, notes) = import
         .finish(summary.compacted)
         .map_err(FileError::Damaged)?;
+    let alarms = reader.alarms()?.into_iter().filter_map(alarm).collect();
     Ok(Imported {
         store,
         notes,
         leases: leases.len(),
         users,
+        alarms,
     })
 }
+
+/// An alarm that all members of the new cluster have, whichever had it before.
+fn alarm(raised: AlarmMember) -> Option<Alarm> {
+    let kind = match AlarmType::try_from(raised.alarm) {
+        Ok(AlarmType::Nospace) => AlarmKind::NoSpace,
+        Ok(AlarmType::Corrupt) => AlarmKind::Corrupt,
+        Ok(AlarmType::None) | Err(_) => return None,
+    };
+    let id = ReplicaId(u16::try_from(raised.member_id).unwrap_or(NO_MEMBER));
+    Some(Alarm { kind, id })
+}
+
+/// In the place of members whose numbers only an etcd has.
+const NO_MEMBER: u16 = 0;
 
 fn user(record: UserRecord) -> ExportedUser {
     ExportedUser {

@@ -8,6 +8,7 @@
     reason = "a module of each test file, which uses a part of it"
 )]
 
+pub mod alarms;
 pub mod program;
 pub mod resp;
 

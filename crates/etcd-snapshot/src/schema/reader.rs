@@ -3,7 +3,7 @@
 use super::records::{LeaseRecord, MemberRecord, RoleRecord, UserRecord};
 use super::revision::Revision;
 use super::{
-    AUTH, AUTH_ENABLED, AUTH_REVISION, AUTH_ROLES, AUTH_USERS, CONSISTENT_INDEX,
+    ALARM, AUTH, AUTH_ENABLED, AUTH_REVISION, AUTH_ROLES, AUTH_USERS, CONSISTENT_INDEX,
     FINISHED_COMPACTION, KEY, LEASE, MEMBERS, META, SCHEDULED_COMPACTION, STORAGE_VERSION, TERM,
 };
 use crate::bolt::Database;
@@ -12,6 +12,7 @@ use crate::sha256::{DIGEST_BYTES, Sha256};
 use crate::source::Source;
 use bytes::Bytes;
 use prost::Message;
+use quorate_etcd_api::etcdserverpb::AlarmMember;
 use quorate_etcd_api::mvccpb::KeyValue;
 
 /// Bytes that are digested at a time.
@@ -190,6 +191,21 @@ impl<S: Source> StateReader<S> {
             Ok::<_, FileError>(())
         })?;
         Ok(members)
+    }
+
+    /// The alarms that were raised, ascending by member.
+    ///
+    /// # Errors
+    /// What is damaged.
+    pub fn alarms(&self) -> Result<Vec<AlarmMember>, FileError> {
+        let mut alarms = Vec::new();
+        self.each(ALARM, |key, _| {
+            let alarm = AlarmMember::decode(key.clone());
+            alarms.push(alarm.map_err(|_| unreadable("alarm", key))?);
+            Ok::<_, FileError>(())
+        })?;
+        alarms.sort_unstable_by_key(|alarm| (alarm.member_id, alarm.alarm));
+        Ok(alarms)
     }
 
     fn records<M: Message + Default>(

@@ -13,9 +13,10 @@ use super::{
 use crate::bolt::DatabaseWriter;
 use crate::error::FileError;
 use prost::Message;
+use quorate_etcd_api::etcdserverpb::AlarmMember;
 use quorate_etcd_api::mvccpb::KeyValue;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Seek, Write};
 
 /// A state that is being written: first all versions of keys, then the rest.
@@ -46,6 +47,8 @@ pub struct StateRest {
     pub roles: Vec<RoleRecord>,
     /// The members of the cluster.
     pub members: Vec<MemberRecord>,
+    /// The alarms that are raised, in any order.
+    pub alarms: Vec<AlarmMember>,
 }
 
 /// Who votes, as raft's library has it in JSON.
@@ -119,8 +122,13 @@ impl<W: Write + Seek> StateWriter<W> {
         for (id, member) in members {
             self.database.put(id.as_bytes(), &json(member)?)?;
         }
-        for empty in [MEMBERS_REMOVED, CLUSTER, ALARM] {
+        for empty in [MEMBERS_REMOVED, CLUSTER] {
             self.database.bucket(empty)?;
+        }
+        self.database.bucket(ALARM)?;
+        let alarms: BTreeSet<Vec<u8>> = rest.alarms.iter().map(Message::encode_to_vec).collect();
+        for alarm in alarms {
+            self.database.put(&alarm, &[])?;
         }
         self.database.finish()
     }

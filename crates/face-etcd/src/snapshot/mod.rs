@@ -8,6 +8,7 @@ mod file;
 
 use crate::face::{Face, VERSION, failed, mismatch, refused};
 use crate::gather::ValueMissing;
+use crate::maintenance::member_of;
 use bytes::Bytes;
 use file::SnapshotFile;
 use quorate_etcd_api::etcdserverpb::SnapshotResponse;
@@ -167,6 +168,9 @@ impl Face {
             ttl_s: *ttl_s,
             remaining_ttl_s: 0,
         });
+        // One that is about a member goes with its machine.
+        let of_group = replica.raised.iter().filter(|alarm| alarm.is_of_group);
+        let alarms = of_group.map(member_of).collect();
         let members = self.members().await?.into_iter();
         let auth = &head.auth;
         Ok(StateRest {
@@ -183,6 +187,7 @@ impl Face {
                     is_learner: member.is_learner,
                 })
                 .collect(),
+            alarms,
             auth_enabled: auth.enabled,
             auth_revision: auth.revision,
             users: auth.users.iter().map(user_record).collect(),

@@ -178,6 +178,7 @@ async fn run(
                     kind: alarm.kind,
                     id: alarm.id,
                     hinders: true,
+                    is_of_group: true,
                 }));
                 let _ = reply.send(Ok(()));
             }
