@@ -162,6 +162,29 @@ impl Cluster {
         [&self.endpoints[..], &self.behind].concat()
     }
 
+    /// Waits until all replicas know that all of them know this feature level.
+    pub(crate) fn await_level(&mut self, level: u32) -> Result<(), String> {
+        let deadline = Instant::now() + START_PATIENCE;
+        let replicas = match self.behind.is_empty() {
+            true => self.endpoints.clone(),
+            false => self.behind.clone(),
+        };
+        let is_there = |url: &String| {
+            let page = scrape::get(url, "/metrics").unwrap_or_default();
+            let mut lines = page.lines();
+            let known = lines.find_map(|line| line.strip_prefix("quorate_feature_level "));
+            known.is_some_and(|known| known.parse().is_ok_and(|known: f64| known >= level.into()))
+        };
+        while !replicas.iter().all(is_there) {
+            self.check_alive()?;
+            if Instant::now() > deadline {
+                return Err(self.not_started(&format!("it did not come to feature level {level}")));
+            }
+            std::thread::sleep(HEALTH_POLL);
+        }
+        Ok(())
+    }
+
     /// Every process of the cluster, those its processes started included.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.processes

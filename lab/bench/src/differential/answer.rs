@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use quorate_etcd_api::etcdserverpb as pb;
 use quorate_etcd_api::etcdserverpb::ResponseHeader;
+use quorate_etcd_api::{v3electionpb, v3lockpb};
 use tonic::{Code, Response, Status};
 
 use super::step::Outcome;
@@ -14,8 +15,8 @@ pub(crate) trait EtcdAnswer: Debug {
 }
 
 macro_rules! answers {
-    ($($name:ident)*) => {
-        $(impl EtcdAnswer for pb::$name {
+    ($($name:path),* $(,)?) => {
+        $(impl EtcdAnswer for $name {
             fn header(&mut self) -> &mut Option<ResponseHeader> {
                 &mut self.header
             }
@@ -24,10 +25,47 @@ macro_rules! answers {
 }
 
 answers! {
-    RangeResponse PutResponse DeleteRangeResponse TxnResponse CompactionResponse
-    LeaseGrantResponse LeaseRevokeResponse LeaseKeepAliveResponse LeaseTimeToLiveResponse
-    LeaseLeasesResponse WatchResponse StatusResponse HashKvResponse HashResponse AlarmResponse
-    DefragmentResponse MemberListResponse MoveLeaderResponse
+    pb::RangeResponse,
+    pb::PutResponse,
+    pb::DeleteRangeResponse,
+    pb::TxnResponse,
+    pb::CompactionResponse,
+    pb::LeaseGrantResponse,
+    pb::LeaseRevokeResponse,
+    pb::LeaseKeepAliveResponse,
+    pb::LeaseTimeToLiveResponse,
+    pb::LeaseLeasesResponse,
+    pb::WatchResponse,
+    pb::StatusResponse,
+    pb::HashKvResponse,
+    pb::HashResponse,
+    pb::AlarmResponse,
+    pb::DefragmentResponse,
+    pb::MemberListResponse,
+    pb::MoveLeaderResponse,
+    pb::AuthEnableResponse,
+    pb::AuthDisableResponse,
+    pb::AuthStatusResponse,
+    pb::AuthenticateResponse,
+    pb::AuthUserAddResponse,
+    pb::AuthUserGetResponse,
+    pb::AuthUserListResponse,
+    pb::AuthUserDeleteResponse,
+    pb::AuthUserChangePasswordResponse,
+    pb::AuthUserGrantRoleResponse,
+    pb::AuthUserRevokeRoleResponse,
+    pb::AuthRoleAddResponse,
+    pb::AuthRoleGetResponse,
+    pb::AuthRoleListResponse,
+    pb::AuthRoleDeleteResponse,
+    pb::AuthRoleGrantPermissionResponse,
+    pb::AuthRoleRevokePermissionResponse,
+    v3lockpb::LockResponse,
+    v3lockpb::UnlockResponse,
+    v3electionpb::CampaignResponse,
+    v3electionpb::ProclaimResponse,
+    v3electionpb::LeaderResponse,
+    v3electionpb::ResignResponse,
 }
 
 /// What came of a call; `mask` leaves out what may differ.

@@ -1,19 +1,26 @@
 //! `bench differential`: the same random requests against a real etcd and against a cluster of
 //! Quorate, one after the other, and every answer and every event compared.
 //!
-//! A sequence is drawn from its seed. It reaches the cluster through all of its endpoints in turn;
-//! revisions must be etcd's throughout, errors have to have its code and its words. Left out is
-//! what every system has of its own: who answers, and the numbers of leases it chose itself.
+//! A sequence is drawn from its seed. It reaches the cluster through all of its endpoints in turn, by
+//! gRPC and in JSON, and asked by users with and without rights once there are some; revisions must be
+//! etcd's throughout, errors have to have its code and its words. Left out is what every system has of
+//! its own: who answers, and the numbers of leases it chose itself.
 
+mod alarms;
 mod answer;
+mod call;
 mod generate;
+mod json;
 mod leases;
+mod members;
 mod play;
 mod recording;
 mod shrink;
 mod side;
 mod step;
 mod stream;
+mod turns;
+mod users;
 mod world;
 
 use std::io::IsTerminal;
@@ -27,6 +34,7 @@ use serde::Serialize;
 
 use crate::cluster::{Cluster, need_etcd};
 use play::{Difference, Played, ValueRef, play};
+use quorate_server::USERS_LEVEL;
 use quorate_tooling::cleanup;
 use quorate_tooling::program::Place;
 use recording::{Recording, Sequence};
@@ -239,18 +247,17 @@ impl<'a> Differential<'a> {
     }
 
     fn etcd(&self) -> Result<Cluster, String> {
-        Cluster::etcd(&self.args.etcd, 1, self.args.place.parent())
+        Cluster::etcd_with(&self.args.etcd, 1, self.args.place.parent(), &FLAGS)
     }
 
     fn quorate(&self) -> Result<Cluster, String> {
         let binary = &self.args.place.binary()?;
         let parent = self.args.place.parent();
-        Cluster::quorate(
-            binary,
-            self.args.replicas,
-            parent,
-            &self.args.quorate_option,
-        )
+        let flags = FLAGS.iter().map(|flag| format!("--server-arg={flag}"));
+        let options: Vec<String> = flags.chain(self.args.quorate_option.clone()).collect();
+        let mut cluster = Cluster::quorate(binary, self.args.replicas, parent, &options)?;
+        cluster.await_level(USERS_LEVEL)?;
+        Ok(cluster)
     }
 }
 
@@ -305,6 +312,10 @@ impl Summary {
         Ok(false)
     }
 }
+
+/// What both systems are started with: passwords that cost little to check, and a quota that a single
+/// value may be too large for.
+const FLAGS: [&str; 2] = ["--bcrypt-cost=4", "--quota-backend-bytes=1300000"];
 
 /// Shown on a terminal only.
 fn bar() -> ProgressBar {

@@ -3,6 +3,7 @@
 use super::generate;
 use super::side::Side;
 use super::step::{Action, Outcome, Step};
+use super::users::Caller;
 use super::world::World;
 
 /// What a system is compared with.
@@ -67,11 +68,14 @@ pub(crate) async fn play(
     };
     let settle = Step {
         endpoint: 0,
+        in_json: false,
+        caller: Caller::Nobody,
         action: Action::Settle,
     };
     for &number in numbers {
         let step = generate::step(seed, number, &game.world);
-        let quiet = !step.action.needs_quiet() || game.ask(number, settle.clone()).await?;
+        let quiet =
+            !game.world.needs_quiet(&step.action) || game.ask(number, settle.clone()).await?;
         if !quiet || !game.ask(number, step).await? {
             return Ok(game.played);
         }

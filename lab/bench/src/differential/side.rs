@@ -1,22 +1,25 @@
 //! One of the two systems: performs steps and says what came of them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{
-    AlarmRequest, DefragmentRequest, HashKvRequest, HashRequest, LeaseGrantRequest,
-    LeaseKeepAliveRequest, LeaseLeasesRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
-    MemberListRequest, MoveLeaderRequest, PutRequest, RangeRequest, StatusRequest,
-    WatchCreateRequest,
+    AlarmAction, AlarmType, CompactionResponse, DeleteRangeResponse, LeaseGrantRequest,
+    LeaseGrantResponse, LeaseKeepAliveRequest, LeaseLeasesRequest, LeaseLeasesResponse,
+    LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+    PutRequest, PutResponse, RangeRequest, RangeResponse, TxnResponse, WatchCreateRequest,
 };
-use quorate_face_etcd::client::{ClusterClient, KvClient, LeaseClient, MaintenanceClient};
+use quorate_face_etcd::client::{KvClient, LeaseClient};
 use tonic::transport::{Channel, Endpoint};
 
-use super::answer::{answered, outcome, plain, refused};
+use super::answer::{answered, outcome, refused};
+use super::call::with_token;
 use super::leases::Leases;
 use super::step::{Action, Outcome, STREAMS, Step};
 use super::stream::Stream;
+use super::users::{Accounts, Caller};
 use super::world::World;
 use crate::cluster::Cluster;
 
@@ -26,11 +29,20 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The system under test, or the one it is compared with.
 #[derive(Debug)]
 pub(crate) struct Side {
-    channels: Vec<Channel>,
-    /// The members, also where the channels above are of gateways to them.
-    members: Vec<Channel>,
+    /// Where steps go: to members, or gateways to them.
+    pub(super) channels: Vec<Channel>,
+    /// The channels above, and those of members behind gateways.
+    pub(super) members: Vec<Channel>,
+    /// Where these are.
+    urls: Vec<String>,
     streams: Vec<Stream>,
-    leases: Leases,
+    pub(super) leases: Leases,
+    /// The token of each user's last login.
+    pub(super) tokens: BTreeMap<String, String>,
+    /// What the caller of this step shows.
+    pub(super) token: Option<String>,
+    /// Whether this step goes through the gateway for JSON where it can.
+    pub(super) speaks_json: bool,
     /// A watch that ended because of a compaction stays known until it is cancelled once more, and
     /// until then its stream tells no progress: that is etcd's way.
     keeps_compacted_watches: bool,
@@ -58,13 +70,18 @@ impl Side {
     /// Connects to a system's endpoints, and to its members, which may be behind them.
     pub(crate) async fn connect(system: &Cluster, is_etcd: bool) -> Result<Side, String> {
         let channels = connect(&system.endpoints).await?;
-        let members = connect(&system.pages()).await?;
-        let open = |index| Stream::open(&channels[index % channels.len()]);
+        let urls = system.pages();
+        let members = connect(&urls).await?;
+        let open = |index| Stream::open(&channels[index % channels.len()], None);
         Ok(Side {
             streams: (0..STREAMS).map(open).collect(),
             channels,
             members,
+            urls,
             leases: Leases::default(),
+            tokens: BTreeMap::new(),
+            token: None,
+            speaks_json: false,
             keeps_compacted_watches: is_etcd,
         })
     }
@@ -72,7 +89,7 @@ impl Side {
     /// Performs a step. Whatever happens is an outcome, to be compared with the other side's.
     pub(crate) async fn perform(&mut self, step: &Step, world: &World) -> Outcome {
         let at = step.endpoint % self.channels.len();
-        let served = tokio::time::timeout(PATIENCE * 2, self.serve(at, &step.action, world)).await;
+        let served = tokio::time::timeout(PATIENCE * 2, self.serve_caller(at, step, world)).await;
         let served = served.unwrap_or_else(|_| Err("none in time".to_owned()));
         served.unwrap_or_else(|why| Outcome {
             text: format!("no answer: {why}"),
@@ -80,92 +97,177 @@ impl Side {
         })
     }
 
-    async fn serve(&mut self, at: usize, action: &Action, world: &World) -> Served {
+    async fn serve_caller(&mut self, at: usize, step: &Step, world: &World) -> Served {
+        self.speaks_json = step.in_json;
+        let caller = match step.action.is_of_stream() {
+            true => &Caller::Nobody,
+            false => &step.caller,
+        };
+        if let Some(not_let_in) = self.become_caller(at, caller).await? {
+            return Ok(not_let_in);
+        }
+        let outcome = self.serve(at, &step.action, world).await?;
+        if world.accounts.ends_watches(&step.action) {
+            let mut accounts = world.accounts.clone();
+            if let Action::Users(action) = &step.action
+                && outcome.succeeded
+            {
+                accounts.learn(action);
+            }
+            self.token = self.administrator(at, &accounts).await?;
+            (0..STREAMS).for_each(|stream| self.reopen(stream));
+        }
+        Ok(outcome)
+    }
+
+    pub(super) async fn serve(&mut self, at: usize, action: &Action, world: &World) -> Served {
         match action {
             Action::Put(_) | Action::DeleteRange(_) | Action::Txn(_) | Action::Compact(_) => {
                 self.write(at, action).await
             }
-            Action::Range(request) => self.range(at, request.clone()).await,
-            Action::Grant(request) => self.grant(at, *request).await,
+            Action::Range(request) => self.range(at, request.clone(), &world.accounts).await,
+            Action::RangeStream(request) => {
+                self.range_stream(at, request.clone(), &world.accounts)
+                    .await
+            }
+            Action::Grant(request) => Ok(self.granted(at, *request).await?.outcome),
             Action::GrantBriefly(request) => self.grant_briefly(at, *request).await,
-            Action::Revoke { id } => self.revoke(at, *id).await,
+            Action::Revoke { id } => self.revoke(at, self.leases.real(*id)).await,
             Action::KeepAlive(ids) => self.keep_alive(at, ids).await,
             Action::TimeToLive { id, keys } => self.time_to_live(at, *id, *keys).await,
             Action::Leases => self.list_leases(at).await,
+            Action::Lock { lease } => self.lock(at, *lease).await,
+            Action::Elect { lease, value } => self.elect(at, *lease, value).await,
             Action::Watch { stream, request } => self.watch(*stream, request, world).await,
             Action::Cancel { stream, watch_id } => self.cancel(*stream, *watch_id, world).await,
-            Action::Reopen { stream } => Ok(self.reopen(*stream)),
+            Action::Reopen { stream } => {
+                self.reopen(*stream);
+                Ok(Outcome {
+                    succeeded: true,
+                    ..Outcome::default()
+                })
+            }
             Action::Settle => self.settle(at, world).await,
+            Action::RaiseNoSpace => self.raise(at, AlarmType::Nospace).await,
+            Action::PutTooMuch { key } => self.put_too_much(at, key).await,
+            Action::WhileCorrupt(actions) => self.while_corrupt(at, actions, world).await,
+            Action::Disarm => self.disarm(at).await,
+            Action::Users(action) => self.ask_about_users(at, action).await,
             _ => {
                 // These are answered from the member's own state.
-                self.catch_up(at).await?;
+                self.catch_up(at, &world.accounts).await?;
                 self.maintain(at, action).await
             }
         }
     }
 
-    async fn range(&mut self, at: usize, request: RangeRequest) -> Served {
+    async fn range(&mut self, at: usize, request: RangeRequest, accounts: &Accounts) -> Served {
         if request.serializable {
-            self.catch_up(at).await?;
+            self.catch_up(at, accounts).await?;
         }
-        let answer = self.kv(at).range(request).await;
-        Ok(outcome(answer, |message| self.leases.show_range(message)))
+        let shown = |side: &mut Side, message: &mut RangeResponse| side.leases.show_range(message);
+        self.call(at, "/etcdserverpb.KV/Range", request, shown)
+            .await
+    }
+
+    /// Reads a range in several messages, which are merged as protobuf merges them.
+    async fn range_stream(
+        &mut self,
+        at: usize,
+        request: RangeRequest,
+        accounts: &Accounts,
+    ) -> Served {
+        if request.serializable {
+            self.catch_up(at, accounts).await?;
+        }
+        let mut messages = match self.kv(at).range_stream(self.asked(request)?).await {
+            Ok(messages) => messages.into_inner(),
+            Err(status) => return Ok(refused(&status)),
+        };
+        let mut whole = RangeResponse::default();
+        loop {
+            match messages.message().await {
+                Ok(Some(message)) => {
+                    let part = message.range_response.unwrap_or_default();
+                    whole.header = part.header.or(whole.header);
+                    whole.kvs.extend(part.kvs);
+                    whole.more |= part.more;
+                    whole.count = whole.count.max(part.count);
+                }
+                Ok(None) => break,
+                Err(status) => return Ok(refused(&status)),
+            }
+        }
+        self.leases.show_range(&mut whole);
+        Ok(answered(whole))
     }
 
     async fn write(&mut self, at: usize, action: &Action) -> Served {
-        let mut kv = self.kv(at);
-        let leases = &self.leases;
-        Ok(match action.clone() {
+        match action.clone() {
             Action::Put(mut request) => {
-                request.lease = leases.real(request.lease);
-                outcome(kv.put(request).await, |message| leases.show_put(message))
+                request.lease = self.leases.real(request.lease);
+                let shown =
+                    |side: &mut Side, message: &mut PutResponse| side.leases.show_put(message);
+                self.call(at, "/etcdserverpb.KV/Put", request, shown).await
             }
-            Action::DeleteRange(request) => outcome(kv.delete_range(request).await, |message| {
-                leases.show_delete(message)
-            }),
+            Action::DeleteRange(request) => {
+                let shown = |side: &mut Side, message: &mut DeleteRangeResponse| {
+                    side.leases.show_delete(message);
+                };
+                self.call(at, "/etcdserverpb.KV/DeleteRange", request, shown)
+                    .await
+            }
             Action::Txn(mut request) => {
-                leases.translate(&mut request);
-                outcome(kv.txn(request).await, |message| leases.show_txn(message))
+                self.leases.translate(&mut request);
+                let shown =
+                    |side: &mut Side, message: &mut TxnResponse| side.leases.show_txn(message);
+                self.call(at, "/etcdserverpb.KV/Txn", request, shown).await
             }
-            Action::Compact(request) => outcome(kv.compact(request).await, |_| ()),
-            other => return Err(format!("{other:?} is no write")),
-        })
-    }
-
-    async fn grant(&mut self, at: usize, request: LeaseGrantRequest) -> Served {
-        Ok(self.granted(at, request).await.outcome)
+            Action::Compact(request) => {
+                let shown = |_: &mut Side, _: &mut CompactionResponse| ();
+                self.call(at, "/etcdserverpb.KV/Compact", request, shown)
+                    .await
+            }
+            other => Err(format!("{other:?} is no write")),
+        }
     }
 
     async fn grant_briefly(&mut self, at: usize, request: LeaseGrantRequest) -> Served {
         let Granted {
             outcome: mut granted,
             id,
-        } = self.granted(at, request).await;
+        } = self.granted(at, request).await?;
         if let Some(id) = id {
-            let revoked = self.lease(at).lease_revoke(LeaseRevokeRequest { id }).await;
-            granted.text.push_str(&outcome(revoked, |_| ()).text);
+            granted.text.push_str(&self.revoke(at, id).await?.text);
         }
         Ok(granted)
     }
 
     /// Grants a lease.
-    async fn granted(&mut self, at: usize, mut request: LeaseGrantRequest) -> Granted {
+    async fn granted(
+        &mut self,
+        at: usize,
+        mut request: LeaseGrantRequest,
+    ) -> Result<Granted, String> {
         request.id = self.leases.real(request.id);
-        let answer = self.lease(at).lease_grant(request).await;
         let mut id = None;
-        let outcome = outcome(answer, |message| {
+        let answer = |side: &mut Side, message: &mut LeaseGrantResponse| {
             id = Some(message.id);
             if request.id == 0 {
-                message.id = self.leases.name(message.id);
+                message.id = side.leases.name(message.id);
             }
-        });
-        Granted { outcome, id }
+        };
+        let outcome = self.call(at, "/etcdserverpb.Lease/LeaseGrant", request, answer);
+        let outcome = outcome.await?;
+        Ok(Granted { outcome, id })
     }
 
+    /// Revokes the lease with this real number.
     async fn revoke(&mut self, at: usize, id: i64) -> Served {
-        let id = self.leases.real(id);
-        let answer = self.lease(at).lease_revoke(LeaseRevokeRequest { id }).await;
-        Ok(outcome(answer, |_| ()))
+        let request = LeaseRevokeRequest { id };
+        let answer = |_: &mut Side, _: &mut LeaseRevokeResponse| ();
+        self.call(at, "/etcdserverpb.Lease/LeaseRevoke", request, answer)
+            .await
     }
 
     async fn keep_alive(&mut self, at: usize, ids: &[i64]) -> Served {
@@ -174,6 +276,7 @@ impl Side {
         });
         let requests = tokio_stream::iter(real.collect::<Vec<_>>());
         let mut whole = Outcome::default();
+        let requests = self.asked(requests)?;
         let mut answers = match self.lease(at).lease_keep_alive(requests).await {
             Ok(answers) => answers.into_inner(),
             Err(status) => return Ok(refused(&status)),
@@ -198,27 +301,30 @@ impl Side {
     async fn time_to_live(&mut self, at: usize, id: i64, keys: bool) -> Served {
         let id = self.leases.real(id);
         let request = LeaseTimeToLiveRequest { id, keys };
-        let answer = self.lease(at).lease_time_to_live(request).await;
         let mut seconds_left = 0;
-        let mut outcome = outcome(answer, |message| {
-            message.id = self.leases.shown(message.id);
+        let answer = |side: &mut Side, message: &mut LeaseTimeToLiveResponse| {
+            message.id = side.leases.shown(message.id);
             seconds_left = std::mem::take(&mut message.ttl);
             // etcd keeps them in no order.
             message.keys.sort();
-        });
+        };
+        let outcome = self.call(at, "/etcdserverpb.Lease/LeaseTimeToLive", request, answer);
+        let mut outcome = outcome.await?;
         outcome.seconds_left = seconds_left;
         Ok(outcome)
     }
 
     async fn list_leases(&mut self, at: usize) -> Served {
-        let answer = self.lease(at).lease_leases(LeaseLeasesRequest {}).await;
-        Ok(outcome(answer, |message| {
+        let request = LeaseLeasesRequest {};
+        let answer = |side: &mut Side, message: &mut LeaseLeasesResponse| {
             for lease in &mut message.leases {
-                lease.id = self.leases.shown(lease.id);
+                lease.id = side.leases.shown(lease.id);
             }
             // etcd lists them by the time they have left.
             message.leases.sort_by_key(|lease| lease.id);
-        }))
+        };
+        self.call(at, "/etcdserverpb.Lease/LeaseLeases", request, answer)
+            .await
     }
 
     async fn watch(
@@ -227,7 +333,8 @@ impl Side {
         request: &WatchCreateRequest,
         world: &World,
     ) -> Served {
-        self.catch_up(stream % self.channels.len()).await?;
+        self.catch_up(stream % self.channels.len(), &world.accounts)
+            .await?;
         let open = &mut self.streams[stream];
         let response = open.create(request.clone(), &self.leases).await?;
         let (id, refused) = (response.watch_id, response.canceled);
@@ -250,7 +357,8 @@ impl Side {
     }
 
     async fn cancel(&mut self, stream: usize, watch_id: i64, world: &World) -> Served {
-        self.catch_up(stream % self.channels.len()).await?;
+        self.catch_up(stream % self.channels.len(), &world.accounts)
+            .await?;
         self.streams[stream].ask_to_cancel(watch_id).await?;
         if !world.watches[stream].contains(&watch_id) {
             // Nobody answers that.
@@ -262,14 +370,21 @@ impl Side {
         Ok(answered(response))
     }
 
-    fn reopen(&mut self, stream: usize) -> Outcome {
+    fn reopen(&mut self, stream: usize) {
         let channel = &self.channels[stream % self.channels.len()];
-        self.streams[stream] = Stream::open(channel);
-        Outcome::default()
+        self.streams[stream] = Stream::open(channel, self.token.clone());
     }
 
     /// Puts until every watch has begun, and waits until all of them have told everything.
     async fn settle(&mut self, at: usize, world: &World) -> Served {
+        let token = self.administrator(at, &world.accounts).await?;
+        let token = token.as_deref();
+        let alarms = match world.is_full {
+            true => self.listed_alarms(at, token).await?,
+            false => Vec::new(),
+        };
+        self.change_alarms(at, &alarms, AlarmAction::Deactivate, token)
+            .await?;
         let mut whole = Outcome::default();
         // A new revision each time: an answer to an earlier question cannot be taken for a new one.
         while whole.revision <= world.revision || whole.revision < world.watched_from {
@@ -277,12 +392,15 @@ impl Side {
                 key: Bytes::from_static(b"tick"),
                 ..PutRequest::default()
             };
-            let answer = outcome(self.kv(at).put(request).await, |_| ());
+            let put = self.kv(at).put(with_token(request, token)?).await;
+            let answer = outcome(put, |_| ());
             if !answer.succeeded || answer.revision <= whole.revision {
                 return Ok(answer);
             }
             whole.revision = answer.revision;
         }
+        self.change_alarms(at, &alarms, AlarmAction::Activate, token)
+            .await?;
         for (index, watches) in world.watches.iter().enumerate() {
             let stream = &mut self.streams[index];
             if !watches.is_empty() {
@@ -302,96 +420,36 @@ impl Side {
     }
 
     /// Makes a member know every write so far.
-    async fn catch_up(&mut self, at: usize) -> Result<(), String> {
+    async fn catch_up(&self, at: usize, accounts: &Accounts) -> Result<(), String> {
         let request = RangeRequest {
             key: Bytes::from_static(b"tick"),
             count_only: true,
             ..RangeRequest::default()
         };
+        let token = self.administrator(at, accounts).await?;
+        let request = with_token(request, token.as_deref())?;
         let read = self.kv(at).range(request).await;
         read.map(drop).map_err(|status| status.to_string())
     }
 
-    async fn maintain(&mut self, at: usize, action: &Action) -> Served {
-        let mut maintenance = MaintenanceClient::new(self.channels[at].clone());
-        Ok(match action {
-            Action::Status => outcome(maintenance.status(StatusRequest {}).await, |message| {
-                // Sizes, positions in the log and the release are every system's own.
-                message.version = shape(&message.version);
-                message.storage_version = shape(&message.storage_version);
-                (message.db_size, message.db_size_in_use) = (0, 0);
-                message.db_size_quota = 0;
-                message.leader = message.leader.min(1);
-                (message.raft_index, message.raft_applied_index) = (0, 0);
-                message.raft_term = 0;
-            }),
-            Action::HashKv { revision } => {
-                let request = HashKvRequest {
-                    revision: *revision,
-                };
-                outcome(maintenance.hash_kv(request).await, |message| {
-                    message.hash = 0;
-                })
-            }
-            Action::Hash => outcome(maintenance.hash(HashRequest {}).await, |message| {
-                message.hash = 0;
-            }),
-            Action::Alarms => outcome(maintenance.alarm(AlarmRequest::default()).await, |_| ()),
-            Action::Defragment => {
-                outcome(maintenance.defragment(DefragmentRequest {}).await, |_| ())
-            }
-            Action::MoveLeader { target_id } => {
-                let request = MoveLeaderRequest {
-                    target_id: *target_id,
-                };
-                let mut leader = MaintenanceClient::new(self.leader().await?);
-                outcome(leader.move_leader(request).await, |_| ())
-            }
-            Action::Members { linearizable } => {
-                let request = MemberListRequest {
-                    linearizable: *linearizable,
-                };
-                let mut cluster = ClusterClient::new(self.channels[at].clone());
-                outcome(cluster.member_list(request).await, |message| {
-                    // The clusters differ in size; what is known of a member does not.
-                    message.members.truncate(1);
-                    for member in &mut message.members {
-                        (member.id, member.name) = (0, String::new());
-                        member.peer_urls.iter_mut().for_each(String::clear);
-                        member.client_urls.iter_mut().for_each(String::clear);
-                    }
-                })
-            }
-            other => return Err(format!("{} is not maintenance", plain(other))),
-        })
+    /// The channel to an endpoint, or to a member behind those.
+    pub(super) fn channel(&self, at: usize) -> Channel {
+        self.members[at].clone()
     }
 
-    /// The member that names itself leader: the only one that moves it.
-    async fn leader(&self) -> Result<Channel, String> {
-        for channel in &self.members {
-            let mut maintenance = MaintenanceClient::new(channel.clone());
-            let status = maintenance.status(StatusRequest {}).await;
-            let status = status.map_err(|status| status.to_string())?.into_inner();
-            if status.header.map(|header| header.member_id) == Some(status.leader) {
-                return Ok(channel.clone());
-            }
-        }
-        Err("no member names itself leader".to_owned())
+    /// Host and port of an endpoint, or of a member behind those.
+    pub(super) fn authority(&self, at: usize) -> String {
+        self.urls[at].trim_start_matches("http://").to_owned()
     }
 
     fn kv(&self, at: usize) -> KvClient<Channel> {
-        KvClient::new(self.channels[at].clone()).max_decoding_message_size(usize::MAX)
+        KvClient::new(self.channel(at)).max_decoding_message_size(usize::MAX)
     }
 
     fn lease(&self, at: usize) -> LeaseClient<Channel> {
-        LeaseClient::new(self.channels[at].clone())
+        LeaseClient::new(self.channel(at))
     }
 }
 
 /// What a step gives; an error when there is no answer at all.
-type Served = Result<Outcome, String>;
-
-/// Whether a text is there, and how many parts it has.
-fn shape(version: &str) -> String {
-    version.chars().filter(|letter| *letter == '.').collect()
-}
+pub(super) type Served = Result<Outcome, String>;

@@ -1,19 +1,26 @@
 //! What one step of a sequence asks of both systems, and what came of it.
 
+use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest, TxnRequest,
     WatchCreateRequest,
 };
 use serde::{Deserialize, Serialize};
 
+use super::users::{Caller, UserAction};
+
 /// Watch streams open at a time, each through an endpoint of its own.
 pub(crate) const STREAMS: usize = 3;
 
-/// A step, and through which endpoint of a cluster it goes.
+/// A step, through which endpoint of a cluster it goes, and in which form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Step {
     /// Taken modulo the number of endpoints; steps about a stream go through the stream's.
     pub(crate) endpoint: usize,
+    /// Whether what can be is asked in JSON.
+    pub(crate) in_json: bool,
+    /// Who asks.
+    pub(crate) caller: Caller,
     pub(crate) action: Action,
 }
 
@@ -21,6 +28,8 @@ pub(crate) struct Step {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     Range(RangeRequest),
+    /// Reads a range in several messages.
+    RangeStream(RangeRequest),
     Put(PutRequest),
     DeleteRange(DeleteRangeRequest),
     Txn(TxnRequest),
@@ -38,6 +47,15 @@ pub(crate) enum Action {
         keys: bool,
     },
     Leases,
+    /// Takes and gives back a lock under a lease.
+    Lock {
+        lease: i64,
+    },
+    /// Stands for election under a lease, and resigns.
+    Elect {
+        lease: i64,
+        value: Bytes,
+    },
     Watch {
         stream: usize,
         request: WatchCreateRequest,
@@ -47,7 +65,7 @@ pub(crate) enum Action {
         stream: usize,
         watch_id: i64,
     },
-    /// Ends a stream with all its watches and opens a new one in its place.
+    /// Ends a stream with all its watches and opens a new one in its place, for the caller of the step.
     Reopen {
         stream: usize,
     },
@@ -59,6 +77,17 @@ pub(crate) enum Action {
     },
     Hash,
     Alarms,
+    /// Raises alarm NOSPACE.
+    RaiseNoSpace,
+    /// Writes a value for which the quota has no room, which raises alarm NOSPACE.
+    PutTooMuch {
+        key: Bytes,
+    },
+    /// Raises alarm CORRUPT, asks for this, and ends the alarm.
+    WhileCorrupt(Vec<Action>),
+    /// Ends all alarms, one after the other.
+    Disarm,
+    Users(UserAction),
     Defragment,
     Members {
         linearizable: bool,
@@ -69,12 +98,11 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Whether all watches must have told everything first: what they tell would depend on who
-    /// comes first otherwise, in etcd itself.
-    pub(crate) fn needs_quiet(&self) -> bool {
+    /// Whether it is about watches, and therefore as whom its stream was opened.
+    pub(crate) fn is_of_stream(&self) -> bool {
         matches!(
             self,
-            Action::Compact(_) | Action::Cancel { .. } | Action::Reopen { .. }
+            Action::Watch { .. } | Action::Cancel { .. } | Action::Settle
         )
     }
 }
@@ -103,6 +131,14 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Adds what came of a further call of the same step.
+    pub(crate) fn add(&mut self, next: Outcome) {
+        self.text.push_str(&next.text);
+        self.text.push_str("; ");
+        self.revision = self.revision.max(next.revision);
+        self.succeeded |= next.succeeded;
+    }
+
     /// Whether two systems did the same. Seconds may differ by as many as that.
     pub(crate) fn agrees(&self, other: &Outcome, seconds: u64) -> bool {
         self.text == other.text

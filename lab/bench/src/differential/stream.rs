@@ -15,6 +15,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::answer::{mask_header, plain};
+use super::call::with_token;
 use super::leases::Leases;
 use super::side::PATIENCE;
 
@@ -38,14 +39,15 @@ pub(crate) struct ToldByWatches {
 }
 
 impl Stream {
-    /// Opens a stream. etcd answers nothing at all before there is a watch, so neither is waited
-    /// for here.
-    pub(crate) fn open(channel: &Channel) -> Stream {
+    /// Opens a stream, for whoever was given the token. etcd answers nothing at all before there is a
+    /// watch, so neither is waited for here.
+    pub(crate) fn open(channel: &Channel, token: Option<String>) -> Stream {
         let (requests, sent) = mpsc::channel(16);
         let (received, responses) = mpsc::channel(16);
         tokio::spawn(receive(
             channel.clone(),
             ReceiverStream::new(sent),
+            token,
             received,
         ));
         Stream {
@@ -173,9 +175,17 @@ impl Stream {
 async fn receive(
     channel: Channel,
     requests: ReceiverStream<WatchRequest>,
+    token: Option<String>,
     received: mpsc::Sender<Result<WatchResponse, Status>>,
 ) {
     let mut client = WatchClient::new(channel).max_decoding_message_size(usize::MAX);
+    let requests = match with_token(requests, token.as_deref()) {
+        Ok(requests) => requests,
+        Err(why) => {
+            let _ = received.send(Err(Status::internal(why))).await;
+            return;
+        }
+    };
     let mut responses = match client.watch(requests).await {
         Ok(answer) => answer.into_inner(),
         Err(status) => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::step::{Action, Outcome, STREAMS};
+use super::users::Accounts;
 
 /// Where the systems stand.
 #[derive(Debug, Clone)]
@@ -19,6 +20,10 @@ pub(crate) struct World {
     pub(crate) watches: [BTreeSet<i64>; STREAMS],
     /// The greatest revision a watch begins at.
     pub(crate) watched_from: i64,
+    /// Who can log in.
+    pub(crate) accounts: Accounts,
+    /// Alarm NOSPACE is raised.
+    pub(crate) is_full: bool,
 }
 
 impl Default for World {
@@ -30,15 +35,34 @@ impl Default for World {
             chosen_leases: 0,
             watches: Default::default(),
             watched_from: 0,
+            accounts: Accounts::default(),
+            is_full: false,
         }
     }
 }
 
 impl World {
+    /// Whether all watches must have told everything before an action: what they tell would depend on who
+    /// comes first otherwise, in etcd itself.
+    pub(crate) fn needs_quiet(&self, action: &Action) -> bool {
+        matches!(
+            action,
+            Action::Compact(_) | Action::Cancel { .. } | Action::Reopen { .. }
+        ) || self.accounts.ends_watches(action)
+    }
+
     /// Takes note of what came of an action.
     pub(crate) fn learn(&mut self, action: &Action, outcome: &Outcome) {
         self.revision = self.revision.max(outcome.revision);
+        if self.accounts.ends_watches(action) {
+            self.watches.iter_mut().for_each(BTreeSet::clear);
+        }
         match action {
+            Action::Users(action) if outcome.succeeded => self.accounts.learn(action),
+            Action::RaiseNoSpace if outcome.succeeded => self.is_full = true,
+            // Answered or not: nobody is asked who it is before.
+            Action::PutTooMuch { .. } => self.is_full = true,
+            Action::Disarm if outcome.succeeded => self.is_full = false,
             Action::Compact(request) if outcome.succeeded => {
                 self.compacted = request.revision;
                 self.compactions.insert(request.revision);
@@ -57,7 +81,7 @@ impl World {
             Action::Cancel { stream, watch_id } => {
                 self.watches[*stream].remove(watch_id);
             }
-            Action::Reopen { stream } => self.watches[*stream].clear(),
+            Action::Reopen { stream } if outcome.succeeded => self.watches[*stream].clear(),
             _ => {}
         }
     }

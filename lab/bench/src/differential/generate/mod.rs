@@ -3,17 +3,20 @@
 //! A step is drawn from the seed, its own number, and what is known of the system: so a step can be
 //! left out of a sequence and the others keep their meaning.
 
+mod users;
+mod watches;
+
 use bytes::Bytes;
 use fastrand::Rng;
 use quorate_etcd_api::etcdserverpb::compare::{CompareResult, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
-    RequestOp, TxnRequest, WatchCreateRequest,
+    RequestOp, SortOrder, SortTarget, TxnRequest,
 };
 
 use super::leases::CHOSEN;
-use super::step::{Action, STREAMS, Step};
+use super::step::{Action, Step};
 use super::world::World;
 
 /// The step with this number.
@@ -24,9 +27,12 @@ pub(crate) fn step(seed: u64, number: u64, world: &World) -> Step {
         world,
     };
     draw.rng.u64(..);
+    let action = draw.action();
     Step {
         endpoint: draw.rng.usize(..64),
-        action: draw.action(),
+        in_json: draw.one_in(4),
+        caller: draw.caller(&action),
+        action,
     }
 }
 
@@ -37,10 +43,19 @@ struct Draw<'a> {
 
 impl Draw<'_> {
     fn action(&mut self) -> Action {
+        if self.world.is_full && self.one_in(8) {
+            return Action::Disarm;
+        }
+        if self.world.accounts.enabled && self.one_in(14) {
+            return Action::Users(self.user_action());
+        }
         match self.rng.u8(..100) {
-            0..24 => Action::Put(self.put()),
+            0..20 => Action::Put(self.put()),
+            20..23 => Action::Users(self.user_action()),
+            23 => self.alarm_action(),
             24..30 => Action::DeleteRange(self.delete()),
-            30..46 => Action::Range(self.range()),
+            30..42 => Action::Range(self.range()),
+            42..46 => Action::RangeStream(self.streamed_range()),
             46..64 => {
                 let mut txn = self.txn(2);
                 if ops(&txn).any(deletes_from_a_key) {
@@ -56,8 +71,23 @@ impl Draw<'_> {
         }
     }
 
+    fn alarm_action(&mut self) -> Action {
+        match self.rng.u8(..5) {
+            // Every member of a cluster raises one of its own.
+            0..2 if !self.world.is_full => Action::PutTooMuch {
+                key: Bytes::from_static(b"too much"),
+            },
+            0..4 => Action::RaiseNoSpace,
+            _ => Action::WhileCorrupt(vec![
+                Action::Put(self.put()),
+                Action::DeleteRange(self.delete()),
+                Action::Revoke { id: self.lease() },
+            ]),
+        }
+    }
+
     fn lease_action(&mut self) -> Action {
-        match self.rng.u8(..13) {
+        match self.rng.u8(..16) {
             0..4 => Action::Grant(LeaseGrantRequest {
                 // Long enough not to expire while a sequence runs, or refused.
                 ttl: match self.rng.u8(..10) {
@@ -84,22 +114,22 @@ impl Draw<'_> {
                 id: self.lease(),
                 keys: self.rng.bool(),
             },
-            _ => Action::Leases,
+            12 => Action::Leases,
+            13..15 => Action::Lock {
+                lease: self.held_lease(),
+            },
+            _ => Action::Elect {
+                lease: self.held_lease(),
+                value: self.value(),
+            },
         }
     }
 
-    fn watch_action(&mut self) -> Action {
-        let stream = self.rng.usize(..STREAMS);
-        match self.rng.u8(..12) {
-            0..9 => Action::Watch {
-                stream,
-                request: self.watch(stream),
-            },
-            9..11 => Action::Cancel {
-                stream,
-                watch_id: self.watch_id(stream),
-            },
-            _ => Action::Reopen { stream },
+    /// A lease under which a queue is stood in: its number is part of keys, so that both systems must have the same.
+    fn held_lease(&mut self) -> i64 {
+        match self.given_lease() {
+            0 => 1,
+            lease => lease,
         }
     }
 
@@ -120,6 +150,28 @@ impl Draw<'_> {
             _ => Action::Members {
                 linearizable: self.rng.bool(),
             },
+        }
+    }
+
+    /// A range as it may be read in several messages, most of the time.
+    fn streamed_range(&mut self) -> RangeRequest {
+        let mut drawn = self.range();
+        if drawn.sort_order == SortOrder::None as i32 {
+            // etcd sorts every message for itself.
+            drawn.sort_target = SortTarget::Key as i32;
+        }
+        if self.one_in(4) {
+            return drawn;
+        }
+        RangeRequest {
+            key: drawn.key,
+            range_end: drawn.range_end,
+            limit: drawn.limit,
+            revision: drawn.revision,
+            serializable: drawn.serializable,
+            keys_only: drawn.keys_only,
+            count_only: drawn.count_only,
+            ..RangeRequest::default()
         }
     }
 
@@ -343,46 +395,6 @@ impl Draw<'_> {
             }),
         };
         request.into()
-    }
-
-    fn watch(&mut self, stream: usize) -> WatchCreateRequest {
-        let key = self.key();
-        let (revision, compacted) = (self.world.revision, self.world.compacted);
-        WatchCreateRequest {
-            range_end: self.end(&key),
-            key,
-            start_revision: match self.rng.u8(..10) {
-                0..4 => 0,
-                4 => revision + self.rng.i64(0..4),
-                5 => compacted + self.rng.i64(-2..2),
-                _ => self.rng.i64(compacted.max(1)..=revision),
-            },
-            progress_notify: self.one_in(4),
-            filters: match self.rng.u8(..10) {
-                0 => vec![0],
-                1 => vec![1],
-                2 => vec![0, 1],
-                3 => vec![7, 1, 1],
-                _ => Vec::new(),
-            },
-            prev_kv: self.rng.bool(),
-            watch_id: match self.rng.u8(..8) {
-                0 => self.watch_id(stream),
-                1 => -1,
-                2 => self.rng.i64(1..9),
-                _ => 0,
-            },
-            fragment: self.one_in(4),
-        }
-    }
-
-    /// The number of a watch, which may exist.
-    fn watch_id(&mut self, stream: usize) -> i64 {
-        let living = &self.world.watches[stream];
-        match self.rng.usize(..=living.len()) {
-            index if index < living.len() => living.iter().copied().nth(index).unwrap_or_default(),
-            _ => self.rng.i64(0..9),
-        }
     }
 }
 
