@@ -9,7 +9,7 @@
 #   tls      three static members with mutual TLS for clients and peers
 #   srv      three members that a domain's SRV records list, with users
 #
-# Needs scripts/build-etcd.sh and target/release/quorate (or ETCD=folder, QUORATE=path), openssl, and for srv python3.
+# Needs what scripts/etcd-systems.sh says, openssl, and for srv python3.
 # Runs in namespaces of its own: every system has etcd's own ports, and names of its own.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -18,24 +18,8 @@ if [[ -z ${INSIDE:-} ]]; then
 fi
 ip link set lo up
 
-readonly folder=$(realpath "${ETCD:-target/etcd}")
-readonly quorate=$(realpath "${QUORATE:-target/release/quorate}")
-readonly real=$folder/etcd ctl=$folder/etcdctl
-for program in "$real" "$ctl" "$quorate"; do
-  if [[ ! -x $program ]]; then
-    echo "etcd-configs: there is no program $program" >&2
-    exit 2
-  fi
-done
-
-work=$(mktemp -d)
-pids=()
-stop_all() {
-  local pid
-  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null; done
-  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null; done
-  pids=()
-}
+. scripts/etcd-systems.sh
+need "$etcd" "$ctl" "$quorate"
 trap 'stop_all; [[ -z ${dns:-} ]] || kill "$dns"; rm -rf "$work"' EXIT
 ln -s "$quorate" "$work/etcd"
 
@@ -47,13 +31,9 @@ member() {
   pids+=("$!")
 }
 
-# Waits until a command works.
-eventually() {
-  local tries
-  for ((tries = 0; tries < 150; tries++)); do
-    if "$@" >/dev/null 2>&1; then return 0; fi
-    read -rt 0.2 <> <(:) || true
-  done
+# Waits until a command works, or shows the last words of the logs.
+await() {
+  eventually "$@" && return
   echo "etcd-configs: never worked: $*" >&2
   tail -3 ./*.log >&2
   return 1
@@ -89,7 +69,7 @@ session() {
 single() {
   options=(--command-timeout 10s)
   member "$1" s1 --data-dir data
-  eventually "$ctl" endpoint health || return
+  await "$ctl" endpoint health || return
   session
 }
 
@@ -108,8 +88,8 @@ tls() {
       --peer-client-cert-auth --peer-trusted-ca-file "$keys/ca.pem" --peer-cert-file "$keys/node.pem" \
       --peer-key-file "$keys/node.key"
   done
-  eventually "$ctl" "${options[@]}" endpoint health || return
-  eventually names_are_known || return
+  await "$ctl" "${options[@]}" endpoint health || return
+  await names_are_known || return
   session
   # Nobody without a certificate gets in.
   options=(--command-timeout 2s --cacert "$keys/ca.pem" --endpoints https://127.0.0.1:2379)
@@ -127,8 +107,8 @@ srv() {
       --listen-peer-urls "http://$(address $n):2380" --listen-client-urls "http://$(address $n):2379" \
       --advertise-client-urls "http://$host:2379"
   done
-  eventually "$ctl" "${options[@]}" endpoint health || return
-  eventually names_are_known || return
+  await "$ctl" "${options[@]}" endpoint health || return
+  await names_are_known || return
   session
   say user add root:secret
   say role add root
@@ -209,7 +189,7 @@ while True:
     server.sendto(head + question[12:end] + body, caller)
 PYTHON
   dns=$!
-  eventually getent hosts a.example.test
+  await getent hosts a.example.test
 }
 
 which=("$@")
@@ -220,17 +200,20 @@ for config in "${which[@]}"; do
     tls) make_keys ;;
     srv) start_dns ;;
   esac
-  for system in real quorate; do
+  for system in etcd quorate; do
     mkdir -p "$work/$config/$system"
     cd "$work/$config/$system" || exit 2
-    program=$real
-    [[ $system == real ]] || program=$work/etcd
-    "$config" "$program" >"../$system.out"
+    program=$etcd
+    [[ $system == etcd ]] || program=$work/etcd
+    if ! "$config" "$program" >"../$system.out"; then
+      echo "etcd-configs: $config: $system did not come to the end" >&2
+      failed=1
+    fi
     stop_all
     cd - >/dev/null || exit 2
   done
-  lines=$(wc -l <"$work/$config/real.out")
-  if diff "$work/$config/real.out" "$work/$config/quorate.out"; then
+  lines=$(wc -l <"$work/$config/etcd.out")
+  if diff "$work/$config/etcd.out" "$work/$config/quorate.out"; then
     echo "etcd-configs: $config: $lines lines are the same"
   else
     echo "etcd-configs: $config: the lines above differ (< etcd, > Quorate)" >&2

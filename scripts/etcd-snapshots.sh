@@ -1,98 +1,16 @@
 #!/usr/bin/env bash
 # State that goes from a cluster to a real etcd and back, through snapshots and data folders: every
-# key, revision, lease and user has to be the same on both sides, and watches go on from old revisions.
+# key, revision, lease, user and alarm has to be the same on both sides, and watches go on from old revisions.
 #
 #   scripts/etcd-snapshots.sh                   with the default protocol, both ways
 #   scripts/etcd-snapshots.sh nezha rs-paxos    with these protocols
 #
-# Needs scripts/build-etcd.sh and target/release/quorate (or QUORATE=path, ETCD=folder).
+# Needs curl, and what scripts/etcd-systems.sh says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly etcd_dir=${ETCD:-target/etcd}
-readonly etcd=$etcd_dir/etcd ctl=$etcd_dir/etcdctl utl=$etcd_dir/etcdutl
-readonly quorate=${QUORATE:-target/release/quorate}
-for program in "$etcd" "$ctl" "$utl" "$quorate"; do
-  if [[ ! -x $program ]]; then
-    echo "etcd-snapshots: there is no program $program" >&2
-    exit 2
-  fi
-done
-
-work=$(mktemp -d)
-pids=()
-cleanup() {
-  local pid
-  for pid in "${pids[@]}"; do
-    kill "$pid" 2>/dev/null || true
-    wait "$pid" 2>/dev/null || true
-  done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-
-fail() {
-  echo "etcd-snapshots: $*" >&2
-  exit 1
-}
-
-# The first of `$1` free ports in a row.
-free_ports() {
-  local base port
-  while :; do
-    base=$((RANDOM % 19000 + 12000))
-    for ((port = base; port < base + $1; port++)); do
-      if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then continue 2; fi
-    done
-    echo "$base"
-    return
-  done
-}
-
-# Waits until a health check says yes; fails after thirty seconds.
-await_health() {
-  local tries
-  for ((tries = 0; tries < 300; tries++)); do
-    if "$ctl" --endpoints "$1" --command-timeout 1s endpoint health >/dev/null 2>&1; then
-      return 0
-    fi
-    read -rt 0.1 <> <(:) || true
-  done
-  fail "$1 is not healthy; see its log: $(tail -5 "$2")"
-}
-
-# Ends the process started last.
-stop_last() {
-  kill "${pids[-1]}"
-  wait "${pids[-1]}" 2>/dev/null || true
-  unset 'pids[-1]'
-}
-
-# Starts a real etcd on a data folder, with further options. Sets `endpoint`.
-start_etcd() {
-  local dir=$1 port
-  shift
-  port=$(free_ports 2)
-  endpoint=http://127.0.0.1:$port
-  "$etcd" --data-dir "$dir" --log-level error "$@" \
-    --listen-client-urls "$endpoint" --advertise-client-urls "$endpoint" \
-    --listen-peer-urls "http://127.0.0.1:$((port + 1))" \
-    --initial-advertise-peer-urls "http://127.0.0.1:$((port + 1))" \
-    --initial-cluster "default=http://127.0.0.1:$((port + 1))" >"$work/etcd.log" 2>&1 &
-  pids+=($!)
-  await_health "$endpoint" "$work/etcd.log"
-}
-
-# Starts a cluster of three replicas in a folder, with further options. Sets `endpoint`, of the second.
-start_quorate() {
-  local dir=$1 port
-  shift
-  port=$(free_ports 6)
-  "$quorate" up --data-dir "$dir" --port "$port" --log-level warn "$@" >"$work/quorate.log" 2>&1 &
-  pids+=($!)
-  endpoint=http://127.0.0.1:$((port + 2))
-  await_health "$endpoint" "$work/quorate.log"
-}
+. scripts/etcd-systems.sh
+need "$etcd" "$ctl" "$utl" "$quorate"
 
 # Writes keys with history, deletions, transactions, leases, a long value, and a compaction among them.
 fill() {
@@ -121,16 +39,19 @@ fill() {
   "$ctl" --endpoints "$endpoint" role grant-permission reader readwrite b c >/dev/null
   "$ctl" --endpoints "$endpoint" user grant-role sensor reader >/dev/null
   "$ctl" --endpoints "$endpoint" user grant-role root root >/dev/null
+  raise 0
+  raise 2
+}
+
+# Raises alarm NOSPACE about a member.
+raise() {
+  curl --silent --fail --show-error --output /dev/null "$endpoint/v3/maintenance/alarm" \
+    -d "{\"action\":\"ACTIVATE\",\"memberID\":\"$1\",\"alarm\":\"NOSPACE\"}"
 }
 
 # A command that is refused until all replicas know that all others know it.
 patiently() {
-  local tries
-  for ((tries = 0; tries < 300; tries++)); do
-    if "$ctl" --endpoints "$endpoint" "$@" >"$work/said.txt" 2>&1; then return 0; fi
-    read -rt 0.1 <> <(:) || true
-  done
-  fail "etcdctl $*: $(cat "$work/said.txt")"
+  eventually "$ctl" --endpoints "$endpoint" "$@" || fail "etcdctl $*: $(cat "$work/said.txt")"
 }
 
 # Everything that can be read of a system: all keys at every revision that can be read, leases with
@@ -154,6 +75,7 @@ show() {
     "$ctl" --endpoints "$endpoint" user get "$id"
   done
   "$ctl" --endpoints "$endpoint" role get reader
+  "$ctl" --endpoints "$endpoint" alarm list | sort
   { timeout 2 "$ctl" --endpoints "$endpoint" watch "" --prefix --rev 12 -w fields 2>&1 </dev/null || true; } |
     grep -vE 'ClusterID|MemberID|RaftTerm|"Revision"' || true
 }
@@ -171,6 +93,12 @@ same() {
 goes_on() {
   local revision
   revision=$(head -1 "$work/$1.txt" | awk '{print $2}')
+  if "$ctl" --endpoints "$endpoint" put more 0 >"$work/said.txt" 2>&1; then
+    fail "$2: a put is taken while an alarm is raised"
+  fi
+  grep -q "space exceeded" "$work/said.txt" || fail "$2: a put is refused otherwise: $(cat "$work/said.txt")"
+  "$ctl" --endpoints "$endpoint" alarm disarm >/dev/null
+  [[ -z $("$ctl" --endpoints "$endpoint" alarm list) ]] || fail "$2: an alarm cannot be disarmed"
   "$ctl" --endpoints "$endpoint" put more 1 -w json | grep -q "\"revision\":$((revision + 1))" ||
     fail "$2: the next revision is not $((revision + 1))"
   "$ctl" --endpoints "$endpoint" lease revoke "$lease" >/dev/null

@@ -2,86 +2,16 @@
 # The same etcdctl commands against an etcd and against each endpoint of a cluster; what they print
 # has to be the same, numbers of leases and members aside.
 #
-#   scripts/etcdctl-parity.sh                      with target/etcd/etcdctl
+#   scripts/etcdctl-parity.sh                      with the etcdctl of that etcd
 #   scripts/etcdctl-parity.sh /usr/bin/etcdctl     with another one, too
 #
-# Needs scripts/build-etcd.sh and target/release/quorate (or QUORATE=path).
+# Needs what scripts/etcd-systems.sh says.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-readonly etcd=target/etcd/etcd
-readonly quorate=${QUORATE:-target/release/quorate}
-readonly ctls=(target/etcd/etcdctl "$@")
-for program in "$etcd" "$quorate" "${ctls[@]}"; do
-  if [[ ! -x $program ]]; then
-    echo "etcdctl-parity: there is no program $program" >&2
-    exit 2
-  fi
-done
-
-work=$(mktemp -d)
-pids=()
-cleanup() {
-  for pid in "${pids[@]}"; do
-    kill "$pid" 2>/dev/null
-    wait "$pid" 2>/dev/null
-  done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-
-# The first of `$1` free ports in a row.
-free_ports() {
-  local base port
-  while :; do
-    base=$((RANDOM % 19000 + 12000))
-    for ((port = base; port < base + $1; port++)); do
-      if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then continue 2; fi
-    done
-    echo "$base"
-    return
-  done
-}
-
-# Waits until a health check says yes; fails after ten seconds.
-await_health() {
-  local tries
-  for ((tries = 0; tries < 100; tries++)); do
-    if "${ctls[0]}" --endpoints "$1" --command-timeout 1s endpoint health >/dev/null 2>&1; then
-      return 0
-    fi
-    read -rt 0.1 <> <(:) || true
-  done
-  echo "etcdctl-parity: $1 is not healthy" >&2
-  exit 2
-}
-
-# Starts a system on fresh data. Sets `endpoints`.
-start_etcd() {
-  local port
-  port=$(free_ports 2)
-  endpoints=("http://127.0.0.1:$port")
-  "$etcd" --data-dir "$work/etcd-$1" --log-level error \
-    --listen-client-urls "${endpoints[0]}" --advertise-client-urls "${endpoints[0]}" \
-    --listen-peer-urls "http://127.0.0.1:$((port + 1))" \
-    --initial-advertise-peer-urls "http://127.0.0.1:$((port + 1))" \
-    --initial-cluster "default=http://127.0.0.1:$((port + 1))" >"$work/etcd.log" 2>&1 &
-  pids+=($!)
-  await_health "${endpoints[0]}"
-}
-
-start_quorate() {
-  local port index
-  port=$(free_ports 12)
-  endpoints=()
-  "$quorate" up --data-dir "$work/quorate-$1" --port "$port" --log-level error \
-    >"$work/quorate.log" 2>&1 &
-  pids+=($!)
-  for index in 0 1 2; do
-    endpoints+=("http://127.0.0.1:$((port + 2 * index))")
-    await_health "${endpoints[index]}"
-  done
-}
+. scripts/etcd-systems.sh
+readonly ctls=("$ctl" "$@")
+need "$etcd" "$quorate" "${ctls[@]}"
 
 # Every command, one after the other: what it prints, on either stream, and how it ends.
 play() {
@@ -224,16 +154,14 @@ mask() {
 }
 
 compare() {
-  local ctl=$1 differences=0 index at
-  start_etcd "$(basename "$ctl")-$RANDOM"
-  play "$ctl" "${endpoints[0]}" | mask >"$work/etcd.txt"
+  local ctl=$1 differences=0 index
+  start_etcd "$work/etcd-$RANDOM"
+  play "$ctl" "$endpoint" | mask >"$work/etcd.txt"
+  stop_last
   for index in 0 1 2; do
-    start_quorate "$index-$RANDOM"
-    at=${endpoints[index]}
-    play "$ctl" "$at" | mask >"$work/quorate.txt"
-    kill "${pids[-1]}" 2>/dev/null
-    wait "${pids[-1]}" 2>/dev/null
-    unset 'pids[-1]'
+    start_quorate "$work/quorate-$index-$RANDOM"
+    play "$ctl" "${endpoints[index]}" | mask >"$work/quorate.txt"
+    stop_last
     if ! diff -U 3 --label etcd --label "quorate, endpoint $((index + 1))" \
       "$work/etcd.txt" "$work/quorate.txt"; then
       differences=$((differences + 1))

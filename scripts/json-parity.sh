@@ -4,79 +4,12 @@
 #
 #   scripts/json-parity.sh
 #
-# Needs curl, scripts/build-etcd.sh (or ETCD=path) and target/release/quorate (or QUORATE=path).
+# Needs curl, and what scripts/etcd-systems.sh says.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-readonly etcd=${ETCD:-target/etcd/etcd}
-readonly quorate=${QUORATE:-target/release/quorate}
-for program in "$etcd" "$quorate"; do
-  if [[ ! -x $program ]]; then
-    echo "json-parity: there is no program $program" >&2
-    exit 2
-  fi
-done
-
-work=$(mktemp -d)
-pids=()
-cleanup() {
-  for pid in "${pids[@]}"; do
-    kill "$pid" 2>/dev/null
-    wait "$pid" 2>/dev/null
-  done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-
-# The first of `$1` free ports in a row.
-free_ports() {
-  local base port
-  while :; do
-    base=$((RANDOM % 19000 + 12000))
-    for ((port = base; port < base + $1; port++)); do
-      if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then continue 2; fi
-    done
-    echo "$base"
-    return
-  done
-}
-
-# Waits until a server is healthy; fails after twenty seconds.
-await_health() {
-  local deadline=$((SECONDS + 20))
-  until curl --silent --fail --max-time 1 "$1/health" >/dev/null; do
-    if ((SECONDS >= deadline)); then
-      echo "json-parity: $1 is not healthy" >&2
-      cat "$work"/*.log >&2
-      exit 2
-    fi
-    read -rt 0.1 <> <(:) || true
-  done
-}
-
-# Starts each system on fresh data. Sets `url`.
-start_etcd() {
-  local port
-  port=$(free_ports 2)
-  url=http://127.0.0.1:$port
-  "$etcd" --data-dir "$work/etcd" --log-level error \
-    --listen-client-urls "$url" --advertise-client-urls "$url" \
-    --listen-peer-urls "http://127.0.0.1:$((port + 1))" \
-    --initial-advertise-peer-urls "http://127.0.0.1:$((port + 1))" \
-    --initial-cluster "default=http://127.0.0.1:$((port + 1))" >"$work/etcd.log" 2>&1 &
-  pids+=($!)
-  await_health "$url"
-}
-
-start_quorate() {
-  local port
-  port=$(free_ports 12)
-  url=http://127.0.0.1:$port
-  "$quorate" up --data-dir "$work/quorate" --port "$port" --log-level error \
-    >"$work/quorate.log" 2>&1 &
-  pids+=($!)
-  await_health "$url"
-}
+. scripts/etcd-systems.sh
+need "$etcd" "$ctl" "$quorate"
 
 # Every request, one after the other: what is answered, and with which status.
 play() {
@@ -195,10 +128,11 @@ mask() {
     -e 's/\r$//'
 }
 
-start_etcd
-play "$url" | mask >"$work/etcd.txt"
-start_quorate
-play "$url" | mask >"$work/quorate.txt"
+start_etcd "$work/etcd"
+play "$endpoint" | mask >"$work/etcd.txt"
+stop_last
+start_quorate "$work/quorate"
+play "$endpoint" | mask >"$work/quorate.txt"
 count=$(grep -c '^\$ ' "$work/etcd.txt")
 if ! diff -U 1 --label etcd --label quorate "$work/etcd.txt" "$work/quorate.txt"; then
   echo "json-parity: of $count requests some are answered otherwise" >&2
