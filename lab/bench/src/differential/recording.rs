@@ -37,7 +37,8 @@ impl Recording {
     /// Writes a file, with a line for each outcome.
     pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
         let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
-        let text = text.replace("},{", "},\n{") + "\n";
+        // Within a text quotes are escaped.
+        let text = text.replace("},{\"", "},\n{\"") + "\n";
         fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
     }
 }
