@@ -15,7 +15,7 @@ etcd_folder=${ETCD:-target/etcd}
 etcd_folder=$(realpath -m "$etcd_folder")
 etcd=$etcd_folder/etcd ctl=$etcd_folder/etcdctl utl=$etcd_folder/etcdutl
 quorate=$(realpath -m "${QUORATE:-target/release/quorate}")
-readonly script etcd_folder etcd ctl utl quorate
+readonly script etcd_folder etcd utl quorate
 
 # Ends the script with a reason.
 fail() {
@@ -78,12 +78,13 @@ await_reads() {
     fail "$1 answers no reads; see its log: $(tail -5 "$2")"
 }
 
-# Starts a real etcd on a data folder, with further options. Sets `endpoint`.
+# Starts a real etcd on a data folder, with further options. Sets `endpoint`, and `endpoints` to that one.
 start_etcd() {
   local dir=$1 port log=$work/etcd.log
   shift
   port=$(free_ports 2)
   endpoint=http://127.0.0.1:$port
+  endpoints=("$endpoint")
   "$etcd" --data-dir "$dir" --log-level error "$@" \
     --listen-client-urls "$endpoint" --advertise-client-urls "$endpoint" \
     --listen-peer-urls "http://127.0.0.1:$((port + 1))" \
