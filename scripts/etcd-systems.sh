@@ -4,8 +4,8 @@
 #   ETCD=FOLDER     has etcd, etcdctl and etcdutl [target/etcd, where scripts/build-etcd.sh puts them]
 #   QUORATE=PATH    the program [target/release/quorate]
 #
-# Sets `etcd`, `ctl`, `utl`, `quorate`, and `work`, a folder that is removed in the end. In `pids` are the processes that
-# are stopped in the end.
+# Sets `etcd`, `ctl`, `utl`, `quorate`, and `work`, a folder that is removed in the end. In `pids` are the processes
+# that are stopped in the end.
 # shellcheck shell=bash disable=SC2034
 
 script=$(basename "$0" .sh)

@@ -87,8 +87,8 @@ async fn a_cluster_that_begins_with_a_snapshot_is_equal_to_the_one_it_is_of() {
     assert_eq!(revision, before.0 + 1);
 }
 
-/// Scenario: two alarms are raised, of a member and of none, when a snapshot is made. The cluster that begins with it has
-/// them from the beginning on, until they are disarmed.
+/// Scenario: two alarms are raised, of a member and of none, when a snapshot is made. The cluster that begins with it
+/// has them from the beginning on, until they are disarmed.
 #[tokio::test]
 async fn alarms_of_a_snapshot_hold_in_the_cluster_that_begins_with_it() {
     let (first, second) = (Home::new(), Home::new());

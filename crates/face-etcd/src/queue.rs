@@ -291,8 +291,8 @@ impl Face {
     }
 }
 
-/// Why the store refuses something, as etcd's services for queues tell it: they are clients of the store themselves, and
-/// pass its words on without the code.
+/// Why the store refuses something, as etcd's services for queues tell it: they are clients of the store themselves,
+/// and pass its words on without the code.
 pub(crate) fn in_words(refusal: Status) -> Status {
     let message = refusal.message();
     let is_of_store = match refusal.code() {

@@ -98,8 +98,8 @@ async fn serve(calls: impl Calls, request: Request<AnyBody>) -> Response<Respons
     answer
 }
 
-/// Whether the caller may take the name in its certificate for enough, which it is not here: with users it is that of
-/// gRPC alone.
+/// Whether the caller may take the name in its certificate for enough, which it is not here: once there are users it
+/// counts for gRPC alone.
 async fn relies_on_certificate(face: &Face, shown: &Extensions) -> bool {
     let name = shown.get::<CommonName>();
     if name.is_none_or(|CommonName(name)| name.is_empty()) {
@@ -110,7 +110,8 @@ async fn relies_on_certificate(face: &Face, shown: &Extensions) -> bool {
 }
 
 /// What etcd says to such a caller.
-const NAME_NOT_USED: &str = "CommonName of client sending a request against gateway will be ignored and not used as expected\n";
+const NAME_NOT_USED: &str = "CommonName of client sending a request against gateway will be ignored and not used as \
+                             expected\n";
 
 async fn gateway(
     calls: impl Calls,

@@ -11,7 +11,7 @@ use quorate_core::{
 use quorate_etcd_store::Store;
 use quorate_face_etcd::{Limits, UserOptions, serve};
 use quorate_server::{
-    AlarmKind, ChangeError, ClockError, Door, GroupChange, Handle, Listener, MemberInfo,
+    Alarm, AlarmKind, ChangeError, ClockError, Door, GroupChange, Handle, Listener, MemberInfo,
     RaisedAlarm, Request, Status, USERS_LEVEL,
 };
 use shelf::Shelf;
@@ -174,12 +174,7 @@ async fn run(
             } => {
                 raised
                     .retain(|known: &RaisedAlarm| (known.kind, known.id) != (alarm.kind, alarm.id));
-                raised.extend(is_raised.then_some(RaisedAlarm {
-                    kind: alarm.kind,
-                    id: alarm.id,
-                    hinders: true,
-                    is_of_group: true,
-                }));
+                raised.extend(is_raised.then(|| for_all(alarm)));
                 let _ = reply.send(Ok(()));
             }
             Request::Change { reply, .. } => {
@@ -195,6 +190,16 @@ async fn run(
                 });
             }
         }
+    }
+}
+
+/// An alarm that a client raised.
+fn for_all(alarm: Alarm) -> RaisedAlarm {
+    RaisedAlarm {
+        kind: alarm.kind,
+        id: alarm.id,
+        hinders: true,
+        is_of_group: true,
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Step {
     pub(crate) endpoint: usize,
     /// Whether what can be is asked in JSON.
     pub(crate) in_json: bool,
-    /// Who asks.
+    /// Who it is that asks.
     pub(crate) caller: Caller,
     pub(crate) action: Action,
 }

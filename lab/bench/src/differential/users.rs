@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::side::{Served, Side};
 use super::step::{Action, Outcome};
 
-/// Who asks.
+/// Who it is that asks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Caller {
     /// Somebody who says nothing of that.
