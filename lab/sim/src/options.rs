@@ -189,6 +189,8 @@ pub enum StoreName {
     Etcd,
     /// Keys, values and versions; writes of different keys commute.
     Plain,
+    /// Redis's strings, written in transactions.
+    Redis,
 }
 
 impl SimOptions {
@@ -215,8 +217,10 @@ impl SimOptions {
             self.profile.join(","),
             self.ops
         );
-        if self.store == StoreName::Plain {
-            command.push_str(" --store plain");
+        match self.store {
+            StoreName::Etcd => {}
+            StoreName::Plain => command.push_str(" --store plain"),
+            StoreName::Redis => command.push_str(" --store redis"),
         }
         if let Some(clients) = self.clients {
             command.push_str(&format!(" --clients {clients}"));

@@ -23,6 +23,7 @@ use quorate_protocols::{
     AnyConfig, AnyMachine, AnyMessage, Protocol, Sabotage, Sabotaged, SabotagedConfig, Visitor,
     names, visit,
 };
+use quorate_redis_store::Store as RedisStore;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -248,8 +249,8 @@ impl Visitor for Chosen {
                 "a mutant of {name} knows no other protocol: without the profile {SWITCHES}"
             ));
         }
-        if fault.store_flaw.is_some() && store == StoreName::Plain {
-            return Err("this mutant is of etcd's store: without --store plain".to_owned());
+        if fault.store_flaw.is_some() && store != StoreName::Etcd {
+            return Err("this mutant is of etcd's store: without --store".to_owned());
         }
         let recipe = Recipe {
             protocol: P::NAME,
@@ -266,6 +267,7 @@ impl Visitor for Chosen {
         let run = move |seed, watch: Watch| match store {
             StoreName::Etcd => run_one::<P, EtcdStore>(&recipe, sabotage, seed, watch),
             StoreName::Plain => run_one::<P, PlainStore>(&recipe, sabotage, seed, watch),
+            StoreName::Redis => run_one::<P, RedisStore>(&recipe, sabotage, seed, watch),
         };
         Ok(Simulator {
             run: Box::new(run),

@@ -17,6 +17,7 @@ mod etcd;
 mod etcd_load;
 mod mix;
 mod plain;
+mod redis;
 
 /// The client that changes users, where there are any.
 pub(crate) const ADMINISTRATOR: usize = 0;

@@ -29,13 +29,13 @@ pub(crate) enum Request {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Returned {
     /// When it arrived.
-    stamp: u64,
-    told: Told,
+    pub(super) stamp: u64,
+    pub(super) told: Told,
 }
 
 /// What an answer says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Told {
+pub(super) enum Told {
     /// What a write came to.
     Outcome(Outcome),
     /// What the keys of a read have.
@@ -114,7 +114,10 @@ impl Subject for Store {
 }
 
 /// A request as its judge wants it.
-fn op(asked: Asked<Store>) -> Result<Op, String> {
+pub(super) fn op<A>(asked: Asked<A>) -> Result<Op, String>
+where
+    A: Subject<Request = Request, Returned = Returned>,
+{
     let (ended, told) = match asked.returned {
         Some(Returned { stamp, told }) => (Some(stamp), Some(told)),
         None => (None, None),
