@@ -75,6 +75,30 @@ pub(crate) fn are_alike(args: &[Bytes], one: &[u8], other: &[u8]) -> bool {
         || UNORDERED.contains(&&name[..]) && in_order(parse(one)) == in_order(parse(other))
 }
 
+/// Calls that make collections so large that they are kept as trees.
+fn large_collections() -> Vec<Vec<Bytes>> {
+    let begins = ["RPUSH l0", "SADD t0", "HSET h0", "ZADD z0", "ZADD x0"];
+    let calls = begins.iter().map(|begin| {
+        let mut args = super::ours::words(begin);
+        for number in 0..700 {
+            let score = if begin.ends_with("x0") {
+                0
+            } else {
+                number % 50
+            };
+            if begin.starts_with('Z') {
+                args.push(score.to_string().into());
+            }
+            args.push(number.to_string().into());
+            if begin.starts_with('H') {
+                args.push("value".into());
+            }
+        }
+        args
+    });
+    calls.collect()
+}
+
 /// Scenario: random calls, in both versions of the protocol; now and then the store is replaced by one that its
 /// snapshot was loaded into.
 #[test]
@@ -101,6 +125,11 @@ fn random_calls_are_answered_as_redis_does() {
             };
             let version = Bytes::from(ours.resp.number().to_string());
             redis.call(&[Bytes::from_static(b"hello"), version]);
+        }
+        if number % 4000 == 1000 {
+            for args in large_collections() {
+                assert_eq!(ours.call(&args), redis.call(&args));
+            }
         }
         if number % 100 == 99 {
             ours.store = load(&snapshot(&mut ours.store, 100)).expect("it is whole");
