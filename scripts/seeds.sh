@@ -4,7 +4,7 @@
 #
 #   scripts/seeds.sh racos 20000            # or nezha, chora, rs-paxos, multi-paxos, rabia
 #   scripts/seeds.sh racos 20000 1000000    # from this seed on
-#   PROFILES="swarm,users swarm,users,epochs" scripts/seeds.sh racos 834    # other profiles than these
+#   PROFILES="swarm,users swarm,users,epochs,switches" scripts/seeds.sh racos 834    # other profiles than these
 #
 # One line for each 20 seeds; of those that fail, how to repeat them. Exits 1 if one did.
 set -euo pipefail
