@@ -68,7 +68,7 @@ async fn who_takes_requests_back_as_fast_as_they_come_is_closed() {
 async fn a_head_in_endless_frames_is_closed() {
     let first = frame(HEADERS, 0, 1, &fields("/unary", &[]));
     let next = frame(CONTINUATION, 0, 1, &[0, 1, b'x', 1, b'y']);
-    let bytes = [first, next.repeat(10_000)].concat();
+    let bytes = [first, next.repeat(1_000)].concat();
     assert_eq!(ended_with(bytes).await, Some(ENHANCE_YOUR_CALM));
 }
 
