@@ -58,12 +58,31 @@ fn ours(line: &str) -> Option<String> {
     let arguments = CALLED_AS.iter().find_map(|name| line.strip_prefix(name))?;
     let end = [" #", " >", " |", " &", "; "];
     let end = end.iter().filter_map(|end| arguments.find(end)).min();
-    Some(arguments[..end.unwrap_or(arguments.len())].replace(['"', '\''], ""))
+    Some(unquoted(&arguments[..end.unwrap_or(arguments.len())]))
+}
+
+/// What stands for a space that ends no word.
+const SPACE_WITHIN: char = '\u{1}';
+
+/// The text without its quotes, and without the spaces between them.
+fn unquoted(text: &str) -> String {
+    let (mut quote, mut bare) = (None, String::new());
+    for c in text.chars() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (' ', Some(_)) => bare.push(SPACE_WITHIN),
+            _ => bare.push(c),
+        }
+    }
+    bare
 }
 
 fn parse(arguments: &str) -> Result<(), clap::Error> {
     let words = arguments.split_whitespace();
-    Cli::try_parse_from([CALLED_AS[0].trim()].into_iter().chain(words)).map(|_| ())
+    let words = words.map(|word| word.replace(SPACE_WITHIN, " "));
+    let program = [CALLED_AS[0].trim().to_owned()];
+    Cli::try_parse_from(program.into_iter().chain(words)).map(|_| ())
 }
 
 /// Whether a command is one as far as it goes.

@@ -46,7 +46,7 @@ pub(crate) fn to_lab(command: &str, words: &[OsString]) -> Failure {
 }
 
 /// Benches of the laboratory, most of which `quorate bench` had once.
-const IN_LAB: [&str; 21] = [
+const IN_LAB: [&str; 22] = [
     "attack",
     "chaos",
     "clocks",
@@ -60,6 +60,7 @@ const IN_LAB: [&str; 21] = [
     "large",
     "members",
     "repeats",
+    "ranges",
     "rings",
     "rounds",
     "sizes",
