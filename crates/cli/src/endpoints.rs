@@ -2,10 +2,11 @@
 
 use crate::Failure;
 use crate::redis_endpoint::{REDIS, admin_of};
-use crate::user_args::{User, UserArgs};
+use crate::user_args::{self, UserArgs};
 use clap::Args;
 use quorate_server::StatusPage;
 use quorate_tls::Connector;
+use quorate_tooling::login::Login;
 use quorate_tooling::scrape::Fetcher;
 use quorate_tooling::tls_args::ClientTlsArgs;
 use serde::Serialize;
@@ -45,7 +46,7 @@ pub(crate) struct Asked {
     /// What connects to those that speak TLS.
     pub(crate) tls: Option<Arc<Connector>>,
     /// Who asks, where that is told.
-    pub(crate) user: Option<User>,
+    pub(crate) user: Option<Login>,
     fetcher: Fetcher,
 }
 
@@ -85,8 +86,8 @@ impl Asked {
     }
 
     /// Asks as a user from now on, if there is one.
-    pub(crate) fn by(self, user: Option<User>) -> Asked {
-        let header = user.as_ref().map(User::as_header);
+    pub(crate) fn by(self, user: Option<Login>) -> Asked {
+        let header = user.as_ref().map(user_args::header);
         Asked {
             fetcher: self.fetcher.authorized(header),
             user,

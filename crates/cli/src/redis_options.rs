@@ -58,7 +58,7 @@ impl FromStr for Password {
 /// Settings that only the Redis face has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RedisSettings {
-    /// Who may ask for what.
+    /// The users of Redis, their passwords and their rights.
     pub(crate) users: Users,
     /// The first option of the Redis face that was given.
     pub(crate) first_given: Option<&'static str>,

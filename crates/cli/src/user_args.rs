@@ -4,6 +4,7 @@ use crate::Failure;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use quorate_tooling::login::Login;
 use rustix::termios::{self, LocalModes, OptionalActions};
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -31,14 +32,7 @@ pub(crate) struct UserArgs {
     password: Option<String>,
 
     #[arg(skip)]
-    known: Arc<OnceLock<Option<User>>>,
-}
-
-/// A name and its password.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct User {
-    pub(crate) name: String,
-    pub(crate) password: String,
+    known: Arc<OnceLock<Option<Login>>>,
 }
 
 impl fmt::Debug for UserArgs {
@@ -47,25 +41,15 @@ impl fmt::Debug for UserArgs {
     }
 }
 
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("User")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl User {
-    /// The value of the header with which pages are asked for (RFC 7617).
-    pub(crate) fn as_header(&self) -> String {
-        let pair = format!("{}:{}", self.name, self.password);
-        format!("Basic {}", STANDARD.encode(pair))
-    }
+/// The value of the header with which a user asks for pages (RFC 7617).
+pub(crate) fn header(user: &Login) -> String {
+    let pair = format!("{}:{}", user.name, user.password);
+    format!("Basic {}", STANDARD.encode(pair))
 }
 
 impl UserArgs {
     /// The user who asks, if one is given.
-    pub(crate) fn resolve(&self) -> Result<Option<User>, Failure> {
+    pub(crate) fn resolve(&self) -> Result<Option<Login>, Failure> {
         if let Some(known) = self.known.get() {
             return Ok(known.clone());
         }
@@ -73,7 +57,7 @@ impl UserArgs {
         Ok(self.known.get_or_init(|| user).clone())
     }
 
-    fn user_by(&self, ask: impl FnOnce() -> io::Result<String>) -> Result<Option<User>, Failure> {
+    fn user_by(&self, ask: impl FnOnce() -> io::Result<String>) -> Result<Option<Login>, Failure> {
         let Some(text) = self.user.as_deref().filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
@@ -94,7 +78,7 @@ impl UserArgs {
                 "--user: with --password it is a name alone, which has no colon".to_owned(),
             ));
         }
-        Ok(Some(User {
+        Ok(Some(Login {
             name: name.to_owned(),
             password,
         }))
@@ -174,12 +158,12 @@ mod tests {
     #[test]
     fn a_password_is_not_formatted() {
         let args = args(Some("root:hunter2"), Some("hunter2"));
-        let user = User {
+        let user = Login {
             name: "root".to_owned(),
             password: "hunter2".to_owned(),
         };
         let said = format!("{args:?} {user:?}");
         assert!(!said.contains("hunter2"), "{said}");
-        assert_eq!(user.as_header(), "Basic cm9vdDpodW50ZXIy");
+        assert_eq!(header(&user), "Basic cm9vdDpodW50ZXIy");
     }
 }

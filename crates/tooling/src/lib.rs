@@ -11,6 +11,7 @@ pub mod children;
 pub mod cleanup;
 pub mod keys;
 pub mod launch;
+pub mod login;
 pub mod ports;
 pub mod process;
 pub mod program;

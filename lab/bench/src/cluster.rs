@@ -9,7 +9,8 @@ use quorate_tooling::children::Tether;
 use quorate_tooling::cleanup::TempDir;
 use quorate_tooling::launch::{Launch, Running, StandardOutput, last_lines};
 use quorate_tooling::ports::free_ports;
-use quorate_tooling::{process, scrape};
+use quorate_tooling::process;
+use quorate_tooling::scrape::{self, Fetcher};
 
 /// A running cluster.
 #[derive(Debug)]
@@ -163,14 +164,14 @@ impl Cluster {
     }
 
     /// Waits until all replicas know that all of them know this feature level.
-    pub(crate) fn await_level(&mut self, level: u32) -> Result<(), String> {
+    pub(crate) fn await_level(&mut self, by: &Fetcher, level: u32) -> Result<(), String> {
         let deadline = Instant::now() + START_PATIENCE;
         let replicas = match self.behind.is_empty() {
             true => self.endpoints.clone(),
             false => self.behind.clone(),
         };
         let is_there = |url: &String| {
-            let page = scrape::get(url, "/metrics").unwrap_or_default();
+            let page = by.get(url, "/metrics").unwrap_or_default();
             let mut lines = page.lines();
             let known = lines.find_map(|line| line.strip_prefix("quorate_feature_level "));
             known.is_some_and(|known| known.parse().is_ok_and(|known: f64| known >= level.into()))

@@ -2,7 +2,6 @@
 
 use crate::Failure;
 use crate::endpoints::{ANSWER_TIMEOUT, Asked};
-use crate::user_args::User;
 use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{
     AuthenticateRequest, MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest,
@@ -10,6 +9,7 @@ use quorate_etcd_api::etcdserverpb::{
 use quorate_face_common::Dialer;
 use quorate_face_etcd::client::{AuthClient, ClusterClient, in_words};
 use quorate_server::MembersPage;
+use quorate_tooling::login::Login;
 use tokio::runtime::Runtime;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
@@ -152,7 +152,7 @@ impl Calls {
 }
 
 /// A token for a user; none where authentication is off.
-async fn log_in(channel: Channel, user: &User) -> Result<Option<MetadataValue<Ascii>>, Failure> {
+async fn log_in(channel: Channel, user: &Login) -> Result<Option<MetadataValue<Ascii>>, Failure> {
     let request = AuthenticateRequest {
         name: user.name.clone(),
         password: user.password.clone(),

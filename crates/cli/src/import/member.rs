@@ -132,7 +132,7 @@ impl MemberBeginning {
         roster::store(dir, &self.members).map_err(Failure::Failed)
     }
 
-    /// What starts it.
+    /// The command line that starts the member, for people.
     pub(super) fn start_line(&self, dir: &Path) -> String {
         let own = self
             .members

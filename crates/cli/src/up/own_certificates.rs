@@ -13,7 +13,7 @@ pub(crate) struct OwnCertificates {
 }
 
 impl OwnCertificates {
-    /// What each replica is told.
+    /// The options that have a replica make its certificates.
     pub(super) fn flags(self) -> impl Iterator<Item = String> {
         let told = [
             (self.clients, "--auto-tls"),

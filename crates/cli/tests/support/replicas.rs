@@ -26,7 +26,7 @@ pub type Recording = Arc<Mutex<Vec<u8>>>;
 pub struct Replicas {
     dir: PathBuf,
     first_port: u16,
-    /// What is spoken with clients.
+    /// The scheme of the URLs that clients use: http or https.
     client_scheme: &'static str,
     children: Vec<Option<Child>>,
     gateways: Vec<Child>,

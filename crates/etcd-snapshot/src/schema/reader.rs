@@ -105,7 +105,7 @@ impl<S: Source> StateReader<S> {
     /// What the state says of itself.
     ///
     /// # Errors
-    /// What is damaged.
+    /// The part of the file that is damaged.
     pub fn summary(&self) -> Result<Summary, FileError> {
         let mut found = Summary::default();
         self.each(META, |key, value| {
@@ -158,7 +158,7 @@ impl<S: Source> StateReader<S> {
     /// All leases, ascending by number taken as unsigned.
     ///
     /// # Errors
-    /// What is damaged.
+    /// The part of the file that is damaged.
     pub fn leases(&self) -> Result<Vec<LeaseRecord>, FileError> {
         self.records("lease", LEASE)
     }
@@ -166,7 +166,7 @@ impl<S: Source> StateReader<S> {
     /// All users, ascending by name.
     ///
     /// # Errors
-    /// What is damaged.
+    /// The part of the file that is damaged.
     pub fn users(&self) -> Result<Vec<UserRecord>, FileError> {
         self.records("authUsers", AUTH_USERS)
     }
@@ -174,7 +174,7 @@ impl<S: Source> StateReader<S> {
     /// All roles, ascending by name.
     ///
     /// # Errors
-    /// What is damaged.
+    /// The part of the file that is damaged.
     pub fn roles(&self) -> Result<Vec<RoleRecord>, FileError> {
         self.records("authRoles", AUTH_ROLES)
     }
@@ -182,7 +182,7 @@ impl<S: Source> StateReader<S> {
     /// The members of the cluster that the state was of.
     ///
     /// # Errors
-    /// What is damaged.
+    /// The part of the file that is damaged.
     pub fn members(&self) -> Result<Vec<MemberRecord>, FileError> {
         let mut members = Vec::new();
         self.each(MEMBERS, |key, value| {
@@ -196,7 +196,7 @@ impl<S: Source> StateReader<S> {
     /// The alarms that were raised, ascending by member.
     ///
     /// # Errors
-    /// What is damaged.
+    /// The part of the file that is damaged.
     pub fn alarms(&self) -> Result<Vec<AlarmMember>, FileError> {
         let mut alarms = Vec::new();
         self.each(ALARM, |key, _| {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::access::Login;
 use super::pace::Arrivals;
 use super::payload::IDENTITY_BYTES;
+use quorate_tooling::login::Login;
 use quorate_tooling::tls_args::ClientTlsArgs;
 use quorate_tooling::units;
 

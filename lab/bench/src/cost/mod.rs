@@ -13,7 +13,9 @@ use clap::Args;
 
 use crate::cluster::Cluster;
 use quorate_load::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
+use quorate_server::USERS_LEVEL;
 use quorate_tooling::program::Place;
+use quorate_tooling::scrape::Fetcher;
 use quorate_tooling::tables::{Table, median};
 use quorate_tooling::tls_args::ClientTlsArgs;
 use quorate_tooling::units;
@@ -179,14 +181,18 @@ fn measure(args: &CostArgs, row: &Row, variant: &Variant) -> Result<f64, String>
     let mut options = vec![format!("--protocol={}", row.protocol)];
     options.extend_from_slice(&args.quorate_option);
     options.extend_from_slice(&variant.options);
-    let cluster = Cluster::quorate(&program, args.replicas, args.place.parent(), &options)?;
+    let mut cluster = Cluster::quorate(&program, args.replicas, args.place.parent(), &options)?;
     let tls = ClientTlsArgs {
         // Each replica has made its own certificate: what is measured is what encryption costs.
         insecure_skip_tls_verify: cluster.endpoints[0].starts_with("https://"),
         ..ClientTlsArgs::default()
     };
     let user = match variant.users {
-        true => Some(users::enable(&cluster.endpoints[0], &tls)?),
+        true => {
+            let fetcher = Fetcher::new(tls.connector(&cluster.endpoints)?);
+            cluster.await_level(&fetcher, USERS_LEVEL)?;
+            Some(users::enable(&cluster.endpoints[0], &tls)?)
+        }
         false => None,
     };
     let report = load::run(&Job {

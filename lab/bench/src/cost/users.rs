@@ -1,24 +1,20 @@
 //! A cluster whose users are known, and one of them who may write every key.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use quorate_etcd_api::authpb::Permission;
 use quorate_etcd_api::etcdserverpb::{
     AuthEnableRequest, AuthRoleAddRequest, AuthRoleGrantPermissionRequest, AuthUserAddRequest,
     AuthUserGrantRoleRequest,
 };
-use quorate_load::load::access::{Access, Login};
+use quorate_load::load::access::Access;
 use quorate_load::load::rpc::{Call, Channel};
+use quorate_tooling::login::Login;
 use quorate_tooling::scrape;
 use quorate_tooling::tls_args::ClientTlsArgs;
 
 /// Rights to read and to write, as a permission says it.
 const READ_AND_WRITE: i32 = 2;
-/// What a refusal says that lasts until all replicas were heard.
-const LEVEL: &str = "feature level";
-/// The time after which it is no refusal of a beginning any more.
-const LEVEL_PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The name of the user who may do everything, and of the role that says so.
 const ROOT: &str = "root";
@@ -27,7 +23,7 @@ const WRITER: &str = "writer";
 /// What both show.
 const PASSWORD: &str = "bench";
 
-/// Has the cluster know its users, and returns the one whose rights it looks at.
+/// Has a cluster at the level of users know some, and returns the one whose rights it looks at.
 pub(super) fn enable(endpoint: &str, tls: &ClientTlsArgs) -> Result<Login, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -77,22 +73,12 @@ async fn add_user(channel: &mut Channel, name: &str) -> Result<(), String> {
     tell(channel, Call::UserGrantRole, &grant).await
 }
 
-/// Makes a call whose answer says no more than that it was done. A cluster that has just begun takes no command about
-/// users until its replicas know of each other which program they run.
+/// Makes a call whose answer says no more than that it was done.
 async fn tell(
     channel: &mut Channel,
     call: Call,
     request: &impl prost::Message,
 ) -> Result<(), String> {
-    let deadline = Instant::now() + LEVEL_PATIENCE;
-    loop {
-        let answer: Result<(), _> = channel.call(call, request).await;
-        match answer {
-            Ok(()) => return Ok(()),
-            Err(failure) if !failure.text.contains(LEVEL) || Instant::now() >= deadline => {
-                return Err(failure.text);
-            }
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
-    }
+    let answer: Result<(), _> = channel.call(call, request).await;
+    answer.map_err(|failure| failure.text)
 }

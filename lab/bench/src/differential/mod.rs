@@ -37,6 +37,7 @@ use play::{Difference, Played, ValueRef, play};
 use quorate_server::USERS_LEVEL;
 use quorate_tooling::cleanup;
 use quorate_tooling::program::Place;
+use quorate_tooling::scrape::Fetcher;
 use recording::{Recording, Sequence};
 use side::Side;
 
@@ -256,7 +257,7 @@ impl<'a> Differential<'a> {
         let flags = FLAGS.iter().map(|flag| format!("--server-arg={flag}"));
         let options: Vec<String> = flags.chain(self.args.quorate_option.clone()).collect();
         let mut cluster = Cluster::quorate(binary, self.args.replicas, parent, &options)?;
-        cluster.await_level(USERS_LEVEL)?;
+        cluster.await_level(&Fetcher::default(), USERS_LEVEL)?;
         Ok(cluster)
     }
 }
