@@ -24,6 +24,7 @@
 //! - [`ranges`]: many keys read page by page, and as a stream;
 //! - [`attack`]: clients that mean harm, and what honest ones feel of them;
 //! - [`repeats`]: writes that are executed twice because client libraries repeat them by themselves;
+//! - [`redis`]: the face of Redis beside Redis alone, and beside Redis that waits for its replicas;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! Load itself is `quorate-load`, whose commands `quorate-lab bench` has, too. The executable that holds this crate
@@ -53,10 +54,12 @@ mod namespaces;
 mod observe;
 mod plain;
 pub mod ranges;
+pub mod redis;
 pub mod repeats;
 pub mod rings;
 mod serving;
 pub mod sizes;
+mod spread;
 pub mod survive;
 pub mod systems;
 mod test_source;
@@ -141,6 +144,9 @@ pub enum BenchCommand {
     /// Freeze most replicas under client programs of other libraries: writes that are executed twice
     #[command(after_help = REPEATS_EXAMPLES)]
     Repeats(repeats::RepeatsArgs),
+    /// Compare the face of Redis with Redis alone and with Redis that waits for its replicas, in turns
+    #[command(after_help = REDIS_EXAMPLES)]
+    Redis(redis::RedisArgs),
     /// What `quorate-lab bench` has.
     #[command(flatten)]
     Own(quorate_load::BenchCommand),
@@ -188,6 +194,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Vary(args) => ended(vary::run(&args)),
         BenchCommand::Cost(args) => ended(cost::run(&args)),
         BenchCommand::Repeats(args) => repeats::run(&args),
+        BenchCommand::Redis(args) => ended(redis::run(&args)),
         BenchCommand::Own(command) => quorate_load::run(command),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
@@ -375,3 +382,13 @@ Examples:
     scripts/repeats.sh
   One client of one's own under one protocol:
     quorate-lab bench repeats --systems rabia --client 'mine=./my-client --quiet' --once mine";
+
+const REDIS_EXAMPLES: &str = "\
+Examples:
+  In memory, then on the disk (about ten minutes each):
+    quorate-lab bench redis
+    quorate-lab bench redis --durability disk
+  A first impression:
+    quorate-lab bench redis --turns 1 --duration 2s --runs set:60,set:1 --systems redis,wait-2,rabia
+  Two builds of the program:
+    quorate-lab bench redis --systems rabia,rabia-other --other target/dist/quorate --runs set:60,set:60x16";

@@ -12,11 +12,12 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cluster::Cluster;
+use crate::spread::Spread;
 use quorate_load::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_server::USERS_LEVEL;
 use quorate_tooling::program::Place;
 use quorate_tooling::scrape::Fetcher;
-use quorate_tooling::tables::{Table, median};
+use quorate_tooling::tables::Table;
 use quorate_tooling::tls_args::ClientTlsArgs;
 use quorate_tooling::units;
 
@@ -243,7 +244,7 @@ fn lines(variants: &[Variant], row: &Row, turns: &[Turn]) -> Vec<Vec<String>> {
         );
         lines.push(match place {
             0 => line(&variant.name, costs, None, "-"),
-            _ => line(&variant.name, costs, Some(ratios), ratios.beside(control)),
+            _ => line(&variant.name, costs, Some(ratios), verdict(ratios, control)),
         });
     }
     let costs = Spread::of(turns.iter().map(|turn| turn.control));
@@ -252,40 +253,14 @@ fn lines(variants: &[Variant], row: &Row, turns: &[Turn]) -> Vec<Vec<String>> {
     lines
 }
 
-/// The least, the middle and the most of several figures.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Spread {
-    least: f64,
-    middle: f64,
-    most: f64,
-}
-
-impl Spread {
-    fn of(figures: impl Iterator<Item = f64>) -> Spread {
-        let figures: Vec<f64> = figures.collect();
-        Spread {
-            least: figures.iter().copied().fold(f64::INFINITY, f64::min),
-            middle: median(figures.clone()).unwrap_or(f64::NAN),
-            most: figures.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        }
-    }
-
-    /// Whether the middle lies within what the same program shows beside itself.
-    fn beside(self, control: Spread) -> &'static str {
-        if self.middle > control.most {
-            "dearer"
-        } else if self.middle < control.least {
-            "cheaper"
-        } else {
-            "no"
-        }
-    }
-
-    fn show(self, digits: usize) -> String {
-        format!(
-            "{:.digits$} [{:.digits$}-{:.digits$}]",
-            self.middle, self.least, self.most
-        )
+/// Whether the middle lies within what the same program shows beside itself.
+fn verdict(ratios: Spread, control: Spread) -> &'static str {
+    if ratios.middle > control.most {
+        "dearer"
+    } else if ratios.middle < control.least {
+        "cheaper"
+    } else {
+        "no"
     }
 }
 
