@@ -26,6 +26,8 @@ pub(crate) struct Spoken {
     pub(crate) queued: Option<usize>,
     /// How many channels and how many patterns it subscribes to.
     pub(crate) subscriptions: [usize; 2],
+    /// Whether it waits for an element.
+    pub(crate) is_blocked: bool,
     /// The last command.
     pub(crate) command: Option<&'static str>,
 }
@@ -181,11 +183,17 @@ impl Client {
         let spoken = &shown.spoken;
         let to = self.to.map_or_else(|| "?".to_owned(), |to| to.to_string());
         let [channels, patterns] = spoken.subscriptions;
-        let flags = match (channels + patterns > 0, spoken.queued) {
-            (true, _) => "P",
-            (false, Some(_)) => "x",
-            (false, None) => "N",
-        };
+        let kinds = [
+            (channels + patterns > 0, 'P'),
+            (spoken.queued.is_some(), 'x'),
+            (spoken.is_blocked, 'b'),
+        ];
+        let flags: String = kinds
+            .iter()
+            .filter(|kind| kind.0)
+            .map(|kind| kind.1)
+            .collect();
+        let flags = if flags.is_empty() { "N" } else { &flags };
         let queued = spoken.queued.map_or(-1, |queued| queued as i64);
         let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
         let mut line = format!(

@@ -1,5 +1,6 @@
 //! One connection: bytes in, requests, replies, messages of channels, bytes out.
 
+use crate::blocked::Blocked;
 use crate::limits::REPLIES_BYTES_MAX;
 use crate::session::{Closing, Session, Step};
 use bytes::BytesMut;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Bytes that are read at once from a client that sends little, and from one that sends much.
 const READ_BYTES: usize = 4 << 10;
@@ -81,15 +82,19 @@ impl Connected {
             if *stopping.borrow() {
                 return End::Told;
             }
-            if let Err(end) = self.wait(&mut stopping).await {
+            let waited = match self.session.blocked.is_some() {
+                true => self.wait_for_element(&mut stopping).await,
+                false => self.wait(&mut stopping).await,
+            };
+            if let Err(end) = waited {
                 return end;
             }
         }
     }
 
-    /// Takes all requests that are complete, so that their replies are ready.
+    /// Takes all requests that are complete, so that their replies are ready; none behind one that has to wait.
     async fn take_requests(&mut self) -> Step {
-        loop {
+        while self.session.blocked.is_none() {
             self.parser.set_stranger(self.session.user.is_none());
             match self.parser.next(&mut self.input) {
                 Ok(Some(args)) => self.session.handle(args).await?,
@@ -143,6 +148,40 @@ impl Connected {
             _ = stopping.wait_for(|stop| *stop) => Err(End::Told),
             () = sleep(silence_max), if is_incomplete => Err(End::Closed),
         }
+    }
+
+    /// Waits on until there may be an element, the client's time is over, or the client is gone.
+    async fn wait_for_element(&mut self, stopping: &mut watch::Receiver<bool>) -> Result<(), End> {
+        let Some((waiter, deadline)) = self.session.blocked.as_ref().map(Blocked::awaited) else {
+            return Ok(());
+        };
+        let is_over = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mailbox = Arc::clone(&self.session.subscriber.mailbox);
+        let has_room = self.input.len() < READ_BYTES_MAX;
+        let is_due = tokio::select! {
+            () = waiter.due() => true,
+            () = is_over => {
+                self.session.end_waiting();
+                false
+            }
+            // What it sends meanwhile waits, too.
+            read = self.read(), if has_room => match read? {
+                0 => return Err(End::Closed),
+                _ => false,
+            },
+            () = mailbox.arrived() => false,
+            _ = stopping.wait_for(|stop| *stop) => return Err(End::Told),
+        };
+        let step = match is_due {
+            true => self.session.retry().await,
+            false => Ok(()),
+        };
+        self.deliver(step).await
     }
 
     /// Reads what has come, for which there has to be room.

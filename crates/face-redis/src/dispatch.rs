@@ -2,6 +2,7 @@
 
 use crate::gathered::call_bytes;
 use crate::limits::TRANSACTION_CALLS_MAX;
+use crate::pop::Pop;
 use crate::session::{Closing, ReplyMode, Session, Step};
 use crate::table::{self, Found, Kind, Own, wrong_arguments};
 use bytes::Bytes;
@@ -131,6 +132,13 @@ impl Session {
                 gathered.push(command, kept(&args));
                 return self.queued();
             }
+            Found::Own(own) if own.kind.is_pop() => match Pop::read(own.kind, &kept(&args)) {
+                Ok(pop) => {
+                    gathered.push_pop(pop.call, pop.rewrite);
+                    return self.queued();
+                }
+                Err(why) => why,
+            },
             Found::Own(own) if own.kind.is_in_transactions() => {
                 gathered.push_own(kept(&args));
                 return self.queued();

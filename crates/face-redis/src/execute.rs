@@ -1,6 +1,7 @@
 //! Calls on their way to the store, and their replies.
 
 use crate::gathered::Gathered;
+use crate::rewrite::rewritten;
 use crate::session::{Closing, ReplyMode, Session, Step};
 use bytes::Bytes;
 use quorate_redis_store::{REPLIES_BYTES_MAX, Request, Watched};
@@ -91,15 +92,11 @@ impl Session {
             calls: gathered.calls,
         };
         let replies = self.server.order(&request).await?;
-        if gathered.published.is_empty() {
+        if gathered.rewrites.is_empty() {
             return Ok(replies);
         }
         let receivers = |channel: &Bytes| self.server.subscriptions.receivers(channel);
-        let counted = gathered.published.iter();
-        let counted: Vec<_> = counted
-            .map(|(at, channel)| (*at, receivers(channel)))
-            .collect();
-        Ok(with_receivers(replies, atomic, &counted))
+        Ok(rewritten(replies, atomic, &gathered.rewrites, receivers))
     }
 
     /// Tells the client of as many calls that they failed, or closes the connection where nobody knows.
@@ -153,37 +150,6 @@ fn answered(replies: &[u8], calls: usize) -> usize {
     if count == 0 { calls } else { count.min(calls) }
 }
 
-/// Replies with the numbers of receivers on this replica in the place of those that all replicas agree on.
-fn with_receivers(replies: Bytes, is_array: bool, counted: &[(usize, usize)]) -> Bytes {
-    let mut out = Vec::with_capacity(replies.len() + 8 * counted.len());
-    let mut rest = &replies[..];
-    if is_array {
-        let head = rest
-            .iter()
-            .position(|byte| *byte == b'\n')
-            .map_or(0, |end| end + 1);
-        if !rest.starts_with(b"*") || rest.starts_with(b"*-") {
-            return replies;
-        }
-        out.extend_from_slice(&rest[..head]);
-        rest = &rest[head..];
-    }
-    for number in 0.. {
-        let Ok(Some(bytes)) = reply_bytes(rest) else {
-            break;
-        };
-        let (reply, others) = rest.split_at(bytes);
-        rest = others;
-        let count = counted.iter().find(|(at, _)| *at == number);
-        match count.filter(|_| reply.starts_with(b":")) {
-            Some((_, count)) => out.extend_from_slice(format!(":{count}\r\n").as_bytes()),
-            None => out.extend_from_slice(reply),
-        }
-    }
-    out.extend_from_slice(rest);
-    out.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,20 +159,5 @@ mod tests {
         let long = format!("${}\r\n{}\r\n", 600 << 10, "x".repeat(600 << 10));
         assert_eq!(answered(b":1\r\n", 5), 5);
         assert_eq!(answered(long.repeat(2).as_bytes(), 5), 2);
-    }
-
-    #[test]
-    fn receivers_are_counted_where_messages_were_published() {
-        let counted = |replies: &'static str, is_array| {
-            with_receivers(replies.into(), is_array, &[(1, 7), (2, 8)])
-        };
-        assert_eq!(
-            counted("+OK\r\n:0\r\n-ERR\r\n", false),
-            "+OK\r\n:7\r\n-ERR\r\n"
-        );
-        let all = "*3\r\n$2\r\n:5\r\n:0\r\n:0\r\n";
-        assert_eq!(counted(all, true), "*3\r\n$2\r\n:5\r\n:7\r\n:8\r\n");
-        assert_eq!(counted("*-1\r\n", true), "*-1\r\n");
-        assert_eq!(counted("_\r\n", true), "_\r\n");
     }
 }

@@ -1,6 +1,7 @@
 //! Calls of one connection that came together, and go to the store together.
 
 use crate::limits::{BODY_BYTES_MAX, BODY_CALLS_MAX};
+use crate::rewrite::Rewrite;
 use bytes::Bytes;
 use quorate_redis_store::{Call, Command};
 
@@ -16,8 +17,8 @@ pub(crate) struct Gathered {
     pub(crate) calls: Vec<Call>,
     /// Whether one of the calls changes something.
     pub(crate) has_write: bool,
-    /// The calls that publish a message, by their places, and the channels.
-    pub(crate) published: Vec<(usize, Bytes)>,
+    /// What becomes of replies, by the places of their calls.
+    pub(crate) rewrites: Vec<(usize, Rewrite)>,
     bytes: usize,
 }
 
@@ -41,7 +42,8 @@ impl Gathered {
         self.bytes += call_bytes(&args);
         self.has_write |= command.is_write();
         if let ("publish", Some(channel)) = (command.name, args.get(1)) {
-            self.published.push((self.calls.len(), channel.clone()));
+            let rewrite = Rewrite::Receivers(channel.clone());
+            self.rewrites.push((self.calls.len(), rewrite));
         }
         self.calls.push(Call { args });
     }
@@ -51,6 +53,14 @@ impl Gathered {
         self.bytes += call_bytes(&args);
         self.has_write = true;
         self.calls.push(Call { args });
+    }
+
+    /// Adds a call that takes elements, and what becomes of its reply.
+    pub(crate) fn push_pop(&mut self, call: Vec<Bytes>, rewrite: Option<Rewrite>) {
+        let place = self.calls.len();
+        self.rewrites
+            .extend(rewrite.map(|rewrite| (place, rewrite)));
+        self.push_own(call);
     }
 
     /// Bytes that the calls come to.

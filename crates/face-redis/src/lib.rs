@@ -12,6 +12,7 @@
 )]
 
 mod access;
+mod blocked;
 mod clients;
 mod connection;
 mod dispatch;
@@ -20,12 +21,15 @@ mod gathered;
 mod limits;
 mod own;
 mod page;
+mod pop;
 mod pubsub;
+mod rewrite;
 mod serve;
 mod server;
 mod session;
 mod subscriber;
 mod table;
+mod waiters;
 
 pub use access::{AccessError, Users};
 pub use limits::Limits;

@@ -1,5 +1,6 @@
 //! Who subscribes to which channels on this replica.
 
+use crate::waiters::Waiters;
 use bytes::Bytes;
 use quorate_redis_store::{Subscribers, matches};
 use quorate_resp::{ReplyWriter, Resp};
@@ -30,9 +31,12 @@ impl Topic {
     }
 }
 
-/// The subscriptions on one replica. The store tells of each message as it is applied.
+/// The subscriptions on one replica, and who waits for elements. The store tells of both as it applies.
 #[derive(Debug, Default)]
-pub struct Subscriptions(Mutex<Topics>);
+pub struct Subscriptions {
+    topics: Mutex<Topics>,
+    pub(crate) waiters: Arc<Waiters>,
+}
 
 #[derive(Debug, Default)]
 struct Topics {
@@ -113,7 +117,7 @@ impl Subscriptions {
     }
 
     fn lock(&self) -> MutexGuard<'_, Topics> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,6 +131,18 @@ impl Subscribers for Subscriptions {
         for (pattern, mailboxes) in patterns.filter(|(pattern, _)| matches(pattern, channel)) {
             put_all(mailboxes, &[b"pmessage", pattern, channel, message]);
         }
+    }
+
+    fn awaits_elements(&self) -> bool {
+        self.waiters.count() > 0
+    }
+
+    fn elements(&self, db: u32, key: &Bytes, count: usize) {
+        self.waiters.call(&(db, key.clone()), count);
+    }
+
+    fn all_elements(&self) {
+        self.waiters.call_all();
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is known of a connection between two requests.
 
 use crate::access::{DEFAULT, User};
+use crate::blocked::Blocked;
 use crate::clients::{Client, Spoken};
 use crate::gathered::Gathered;
 use crate::limits::{NAME_BYTES, REPLIES_BYTES_MAX};
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     /// Keys that the next transaction depends on.
     pub(crate) watched: Vec<Watched>,
     pub(crate) subscriber: Subscriber,
+    /// The request whose client waits for an element.
+    pub(crate) blocked: Option<Blocked>,
     pub(crate) replies: ReplyMode,
     /// Whether reads may be answered from this replica's state as it is.
     pub(crate) may_be_stale: bool,
@@ -98,6 +101,7 @@ impl Session {
             transaction: None,
             watched: Vec::new(),
             subscriber,
+            blocked: None,
             replies: ReplyMode::On,
             may_be_stale: false,
             server,
@@ -135,7 +139,8 @@ impl Session {
     pub(crate) fn held_bytes(&self) -> usize {
         let queued = self.transaction.as_ref();
         let queued = queued.map_or(0, |transaction| transaction.gathered.bytes());
-        self.input_bytes + queued + self.watched_bytes() + self.subscriber.bytes()
+        let blocked = self.blocked.as_ref().map_or(0, Blocked::bytes);
+        self.input_bytes + queued + blocked + self.watched_bytes() + self.subscriber.bytes()
     }
 
     /// Sends the replies that are ready, and waits until the client has taken them.
@@ -190,6 +195,7 @@ impl Session {
     pub(crate) fn show(&mut self) {
         let queued = self.transaction.as_ref();
         self.spoken.queued = queued.map(|transaction| transaction.gathered.calls.len());
+        self.spoken.is_blocked = self.blocked.is_some();
         self.spoken.subscriptions = self.subscriber.counts();
         self.client.show(self.spoken.clone());
     }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use quorate_redis_store::Command;
+use quorate_resp::parse_integer;
 use std::collections::BTreeSet;
 
 /// A command that concerns the connection or the replica, and not the store's data.
@@ -22,6 +23,14 @@ pub(crate) struct Own {
 pub(crate) enum Kind {
     Acl,
     Auth,
+    Blmove,
+    Blmpop,
+    Blpop,
+    Brpop,
+    Brpoplpush,
+    Bzmpop,
+    Bzpopmax,
+    Bzpopmin,
     Client,
     Cluster,
     Command,
@@ -81,6 +90,21 @@ impl Kind {
         )
     }
 
+    /// Whether it takes elements, or waits for some.
+    pub(crate) fn is_pop(self) -> bool {
+        matches!(
+            self,
+            Kind::Blmove
+                | Kind::Blmpop
+                | Kind::Blpop
+                | Kind::Brpop
+                | Kind::Brpoplpush
+                | Kind::Bzmpop
+                | Kind::Bzpopmax
+                | Kind::Bzpopmin
+        )
+    }
+
     /// Whether it may be queued in a transaction: the store knows it, too.
     pub(crate) fn is_in_transactions(self) -> bool {
         matches!(self, Kind::Ping | Kind::Echo | Kind::Select)
@@ -106,6 +130,14 @@ macro_rules! own {
 const OWN: &[Own] = own! {
     Acl "acl" -2 ["noscript" "loading" "stale"] "server" "6.0.0" "Tells who may do what";
     Auth "auth" -2 ["noscript" "loading" "stale" "fast" "no_auth"] "connection" "1.0.0" "Says who the client is";
+    Blmove "blmove" 6 ["write" "denyoom" "noscript" "blocking"] "list" "6.2.0" "Moves an element, or waits for one";
+    Blmpop "blmpop" -5 ["write" "blocking" "movablekeys"] "list" "7.0.0" "Takes elements, or waits for one";
+    Blpop "blpop" -3 ["write" "noscript" "blocking"] "list" "2.0.0" "Takes the first element, or waits for one";
+    Brpop "brpop" -3 ["write" "noscript" "blocking"] "list" "2.0.0" "Takes the last element, or waits for one";
+    Brpoplpush "brpoplpush" 4 ["write" "denyoom" "noscript" "blocking"] "list" "2.2.0" "Moves the last element";
+    Bzmpop "bzmpop" -5 ["write" "blocking" "movablekeys"] "sorted-set" "7.0.0" "Takes members, or waits for one";
+    Bzpopmax "bzpopmax" -3 ["write" "noscript" "fast" "blocking"] "sorted-set" "5.0.0" "Takes the highest member";
+    Bzpopmin "bzpopmin" -3 ["write" "noscript" "fast" "blocking"] "sorted-set" "5.0.0" "Takes the lowest member";
     Client "client" -2 ["noscript" "loading" "stale"] "connection" "2.4.0" "Shows and names connections";
     Cluster "cluster" -2 ["stale"] "cluster" "3.0.0" "Is refused: one group has all keys";
     Command "command" -1 ["loading" "stale"] "server" "2.8.13" "Describes commands";
@@ -162,6 +194,14 @@ pub(crate) fn all() -> impl Iterator<Item = Found> {
     let stored = quorate_redis_store::commands().iter();
     let stored = stored.filter(move |command| !is_own(command.name));
     own.chain(stored.map(Found::Stored))
+}
+
+/// The keys behind a timeout and their number.
+pub(crate) fn counted_keys(args: &[Bytes]) -> Vec<Bytes> {
+    let count = args.get(2).and_then(|count| parse_integer(count));
+    let count = count.and_then(|count| usize::try_from(count).ok());
+    let keys = args.iter().skip(3).take(count.unwrap_or(0));
+    keys.cloned().collect()
 }
 
 /// The text about a command with too many arguments, or too few.
@@ -231,7 +271,11 @@ impl Found {
     pub(crate) fn key_range(self) -> [i32; 3] {
         match self {
             Found::Own(own) if own.kind == Kind::Watch => [1, -1, 1],
-            Found::Own(_) => [0; 3],
+            Found::Own(own) => match own.kind {
+                Kind::Blmove | Kind::Brpoplpush => [1, 2, 1],
+                Kind::Blpop | Kind::Brpop | Kind::Bzpopmax | Kind::Bzpopmin => [1, -2, 1],
+                _ => [0; 3],
+            },
             Found::Stored(command) => [command.first, command.last, command.step],
         }
     }
@@ -240,7 +284,12 @@ impl Found {
     pub(crate) fn keys(self, args: &[Bytes]) -> Vec<usize> {
         match self {
             Found::Own(own) if own.kind == Kind::Watch => (1..args.len()).collect(),
-            Found::Own(_) => Vec::new(),
+            Found::Own(own) => match own.kind {
+                Kind::Blmpop | Kind::Bzmpop => (3..3 + counted_keys(args).len()).collect(),
+                Kind::Blmove | Kind::Brpoplpush => vec![1, 2],
+                kind if kind.is_pop() => (1..args.len() - 1).collect(),
+                _ => Vec::new(),
+            },
             Found::Stored(command) => command.keys(args),
         }
     }
@@ -255,6 +304,7 @@ impl Found {
             ("readonly", "read"),
             ("pubsub", "pubsub"),
             ("admin", "admin"),
+            ("blocking", "blocking"),
         ];
         categories.extend(
             by_flag

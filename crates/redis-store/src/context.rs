@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::keyspace::{Database, Item, Keyspace, NEVER};
 use crate::random::Random;
+use crate::subscribers::Subscribers;
 use crate::text::Sought;
 use crate::value::{Kind, Value};
 use bytes::Bytes;
@@ -89,6 +90,17 @@ pub(crate) struct Exec<'a> {
     random: RefCell<Random>,
     /// Messages for subscribers: their channels and contents.
     pub(crate) published: Vec<(Bytes, Bytes)>,
+    /// What was changed, if somebody waits for elements.
+    changed: Option<Changed>,
+}
+
+/// What a body has changed.
+#[derive(Debug, Default)]
+struct Changed {
+    /// Keys in their databases, each as often as it was changed.
+    keys: Vec<(u32, Bytes)>,
+    /// Whether whole databases are others.
+    is_all: bool,
 }
 
 impl<'a> Exec<'a> {
@@ -100,6 +112,39 @@ impl<'a> Exec<'a> {
             version,
             random,
             published,
+            changed: None,
+        }
+    }
+
+    /// Notes from now on what is changed.
+    pub(crate) fn note_changes(&mut self) {
+        self.changed = Some(Changed::default());
+    }
+
+    /// Tells of messages, and of elements where somebody may wait for them.
+    pub(crate) fn tell(self, subscribers: &dyn Subscribers) {
+        for (channel, message) in &self.published {
+            subscribers.publish(channel, message);
+        }
+        let mut changed = self.changed.unwrap_or_default();
+        if changed.is_all {
+            subscribers.all_elements();
+        }
+        changed.keys.sort_unstable();
+        changed.keys.dedup();
+        let now_ms = self.keyspace.now_ms();
+        for (db, key) in &changed.keys {
+            let item = self.keyspace.database(*db).get(Sought::new(key), now_ms);
+            let count = item.map_or(0, |item| item.value.elements());
+            if count > 0 {
+                subscribers.elements(*db, key, count);
+            }
+        }
+    }
+
+    fn note(&mut self, db: u32, key: &[u8]) {
+        if let Some(changed) = &mut self.changed {
+            changed.keys.push((db, Bytes::copy_from_slice(key)));
         }
     }
 
@@ -146,6 +191,7 @@ impl<'a> Exec<'a> {
     /// What a key holds, to be changed.
     pub(crate) fn edit<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut T>, Fault> {
         let (now_ms, version) = (self.now_ms(), self.version);
+        self.note(self.db, key);
         let Some(item) = self.keyspace.edit(self.db, Sought::new(key)) else {
             return Ok(None);
         };
@@ -184,6 +230,7 @@ impl<'a> Exec<'a> {
     /// Sets a key of some database and its end.
     pub(crate) fn put_in(&mut self, db: u32, key: Sought<'_>, value: Value, expires_ms: u64) {
         let version = self.version;
+        self.note(db, key.text());
         let item = Item {
             value,
             expires_ms,
@@ -195,6 +242,7 @@ impl<'a> Exec<'a> {
     /// Sets a key that keeps its end, if it has one.
     pub(crate) fn put_keeping(&mut self, key: &[u8], value: Value) {
         let (now_ms, version) = (self.now_ms(), self.version);
+        self.note(self.db, key);
         match self.keyspace.edit(self.db, Sought::new(key)) {
             Some(item) if !item.is_over(now_ms) => {
                 item.value = value;
@@ -248,5 +296,8 @@ impl<'a> Exec<'a> {
         let database = self.keyspace.replace(one, Database::default());
         let database = self.keyspace.replace(other, database);
         self.keyspace.replace(one, database);
+        if let Some(changed) = &mut self.changed {
+            changed.is_all = true;
+        }
     }
 }

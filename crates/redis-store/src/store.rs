@@ -8,6 +8,7 @@ use crate::keyspace::Keyspace as Databases;
 use crate::random::Random;
 use crate::reply::Reply;
 use crate::snapshot::{Cut, Loading};
+use crate::subscribers::Subscribers;
 use crate::text::Sought;
 use bytes::Bytes;
 use quorate_core::{Application, At, Encoder, Payload, Touches, Wire};
@@ -18,13 +19,6 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 const NS_PER_MS: u64 = 1_000_000;
-
-/// Whoever is told of messages.
-pub trait Subscribers: Send + Sync {
-    /// A message was sent to a channel: it is told on every replica, once, in the order of the log. The call must not
-    /// wait for anything.
-    fn publish(&self, channel: &Bytes, message: &Bytes);
-}
 
 /// A read of the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -121,12 +115,13 @@ impl Store {
         };
         let mut out = Reply::new(request.resp);
         let mut exec = Exec::new(&mut self.databases, request.db, version(at));
+        let subscribers = self.subscribers.as_deref();
+        if subscribers.is_some_and(Subscribers::awaits_elements) {
+            exec.note_changes();
+        }
         dispatch::carry_out(&mut exec, &request, at.admission, &mut out);
-        let published = exec.published;
-        for (channel, message) in &published {
-            if let Some(subscribers) = &self.subscribers {
-                subscribers.publish(channel, message);
-            }
+        if let Some(subscribers) = subscribers {
+            exec.tell(subscribers);
         }
         out.into_writer().into_bytes()
     }
@@ -264,6 +259,9 @@ impl Application for Store {
 
     fn loaded(&mut self) -> Result<(), String> {
         self.databases = std::mem::take(&mut self.loading).end()?;
+        if let Some(subscribers) = &self.subscribers {
+            subscribers.all_elements();
+        }
         Ok(())
     }
 }

@@ -56,6 +56,10 @@ impl<'a> Sought<'a> {
         }
     }
 
+    pub(crate) fn text(self) -> &'a [u8] {
+        self.text
+    }
+
     pub(crate) fn to_name(self) -> Name {
         Name {
             hash: self.hash,

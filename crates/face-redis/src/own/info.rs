@@ -72,7 +72,7 @@ impl Session {
                 let subscribers = all.iter().filter(|client| client.is_subscriber());
                 lines.add("connected_clients", all.len());
                 lines.add("maxclients", server.limits.connections_max);
-                lines.add("blocked_clients", 0);
+                lines.add("blocked_clients", self.server.subscriptions.waiters.count());
                 lines.add("pubsub_clients", subscribers.count());
             }
             "memory" => {

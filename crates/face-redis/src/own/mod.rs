@@ -6,6 +6,7 @@ mod command;
 mod config;
 mod connection;
 mod info;
+mod pop;
 mod replica;
 mod subscribe;
 mod transaction;
@@ -24,6 +25,7 @@ impl Session {
             Kind::Exec => return self.exec().await,
             Kind::Info => return self.info(args).await,
             Kind::Wait => return self.wait().await,
+            kind if kind.is_pop() => return self.pop(kind, args).await,
             Kind::Subscribe => return self.subscribe(Topic::Channel, args).await,
             Kind::Psubscribe => return self.subscribe(Topic::Pattern, args).await,
             Kind::Quit => {
@@ -60,6 +62,8 @@ impl Session {
                 self.watched.clear();
                 self.out.ok();
             }
+            // Those that take elements, above.
+            _ => {}
         }
         Ok(())
     }

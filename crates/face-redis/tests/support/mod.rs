@@ -108,14 +108,18 @@ pub struct Client {
 
 impl Served {
     pub async fn connect(&self) -> Client {
-        Client {
-            stream: TcpStream::connect(self.address).await.expect("it listens"),
-            input: BytesMut::new(),
-        }
+        Client::connect(self.address).await
     }
 }
 
 impl Client {
+    pub async fn connect(address: SocketAddr) -> Client {
+        Client {
+            stream: TcpStream::connect(address).await.expect("it listens"),
+            input: BytesMut::new(),
+        }
+    }
+
     /// Sends bytes as they are; the server may close before it has read all.
     pub async fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes).await;

@@ -322,9 +322,9 @@ pub(super) static COMMANDS: [Command; 143] = table! {
 
 /// Names of commands of Redis 7.0 that neither the store nor connections have.
 #[rustfmt::skip]
-pub(super) const ELSEWHERE: [&str; 71] = [
-    "asking", "bgrewriteaof", "bgsave", "bitfield", "bitfield_ro", "blmove", "blmpop", "blpop",
-    "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin", "cluster", "debug", "dump", "eval",
+pub(super) const ELSEWHERE: [&str; 63] = [
+    "asking", "bgrewriteaof", "bgsave", "bitfield", "bitfield_ro", 
+    "cluster", "debug", "dump", "eval",
     "eval_ro", "evalsha", "evalsha_ro", "failover", "fcall", "fcall_ro", "function", "geoadd",
     "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", "lastsave", "latency", "lolwut",

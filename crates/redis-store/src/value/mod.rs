@@ -134,6 +134,15 @@ impl Value {
         }
     }
 
+    /// How many elements it has of those that somebody may wait for.
+    pub(crate) fn elements(&self) -> usize {
+        match self {
+            Value::List(list) => list.len(),
+            Value::Sorted(sorted) => sorted.len(),
+            Value::Str(_) | Value::Set(_) | Value::Hash(_) => 0,
+        }
+    }
+
     /// The name of its type.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
