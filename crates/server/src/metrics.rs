@@ -6,6 +6,7 @@ mod connections;
 mod datagrams;
 mod memory;
 mod protocol_gauges;
+mod recorder;
 mod storage;
 
 use crate::budget::Budget;
@@ -15,10 +16,10 @@ pub use connections::ConnectionCounts;
 use datagrams::DatagramMetrics;
 use memory::MemoryMetrics;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 pub(crate) use protocol_gauges::ProtocolGauges;
 use quorate_core::ReplicaId;
 use quorate_host::Place;
+use recorder::PageRecorder;
 use std::fmt;
 use storage::StorageMetrics;
 
@@ -26,16 +27,9 @@ use storage::StorageMetrics;
 /// scrapes.
 const UPKEEP_SAMPLES: u32 = 1 << 16;
 
-/// Upper bounds of latency buckets in seconds: from a few microseconds to ten seconds, three per decade.
-const LATENCY_BUCKETS: [f64; 20] = [
-    5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1,
-    0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-];
-
 /// The handles of all metrics, registered once.
 pub struct Metrics {
-    recorder: PrometheusRecorder,
-    handle: PrometheusHandle,
+    recorder: PageRecorder,
     pub(crate) commands: Aliased<Counter>,
     pub(crate) duplicates: Counter,
     pub(crate) slots: Counter,
@@ -168,11 +162,7 @@ impl Metrics {
     /// Registers every metric with a new recorder.
     #[must_use]
     pub fn new() -> Self {
-        let builder = PrometheusBuilder::new()
-            .set_buckets(&LATENCY_BUCKETS)
-            .unwrap_or_else(|error| unreachable!("the buckets are not empty: {error}"));
-        let recorder = builder.build_recorder();
-        let handle = recorder.handle();
+        let recorder = PageRecorder::new();
         let on = Registry(&recorder);
         Metrics {
             commands: Aliased(
@@ -293,17 +283,16 @@ impl Metrics {
             memory: MemoryMetrics::new(&on),
             certificates: CertificateMetrics::default(),
             places: ["ring", "order", "log", "total"].map(|place| on.place(place)),
-            handle,
             recorder,
         }
     }
 
-    /// The text of a Prometheus scrape.
+    /// The text of a Prometheus scrape; empty in a build without the feature `metrics-page`.
     #[must_use]
     pub fn render(&self) -> String {
         self.memory.publish();
         self.publish_certificates();
-        self.handle.render()
+        self.recorder.render()
     }
 
     /// Shows from now on what clients take of this budget. There is one for each process.
@@ -388,12 +377,12 @@ impl HistogramUpkeep {
             .saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         if self.samples >= UPKEEP_SAMPLES {
             self.samples = 0;
-            metrics.handle.run_upkeep();
+            metrics.recorder.run_upkeep();
         }
     }
 }
 
-struct Registry<'a>(&'a PrometheusRecorder);
+struct Registry<'a>(&'a PageRecorder);
 
 const METADATA: Metadata<'static> = Metadata::new("quorate", Level::INFO, None);
 
@@ -458,7 +447,7 @@ fn key(name: &'static str, (label, value): (&str, &str)) -> Key {
     Key::from_parts(name, vec![Label::new(label.to_owned(), value.to_owned())])
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "metrics-page"))]
 mod tests {
     use super::*;
 

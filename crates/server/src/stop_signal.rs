@@ -4,7 +4,6 @@ use rustix::process::{Signal, getpid, kill_process};
 use std::fmt;
 use std::future::Future;
 use std::io;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// A signal by which a process is told to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,8 +43,10 @@ impl fmt::Display for StopSignal {
     }
 }
 
-/// Completes with the signal that says stop.
+/// Completes with the signal that says stop; never in a build without the feature `signals`.
+#[cfg(feature = "signals")]
 pub(crate) fn stop_signal() -> io::Result<impl Future<Output = StopSignal>> {
+    use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -54,4 +55,14 @@ pub(crate) fn stop_signal() -> io::Result<impl Future<Output = StopSignal>> {
             _ = interrupt.recv() => StopSignal::Interrupt,
         }
     })
+}
+
+/// Completes never: this build leaves signals to the program that it is a part of.
+#[cfg(not(feature = "signals"))]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "a build with signals may fail here"
+)]
+pub(crate) fn stop_signal() -> io::Result<impl Future<Output = StopSignal>> {
+    Ok(std::future::pending())
 }

@@ -1,0 +1,276 @@
+//! From options to a node that runs.
+
+use crate::begin::{self, Place};
+use crate::effects::EffectSender;
+use crate::error::StartError;
+use crate::node::Node;
+use crate::options::{Clock, Durability, Options, Protocol, Tls, Transport};
+use crate::replicated::Replicated;
+use crate::state_machine::StateMachine;
+use quorate_core::ReplicaId;
+use quorate_server::{
+    ClockSource, Layout, MemberInfo, PeerLinks, PeerSecret, PeerSecurity, PeerTls, ServerConfig,
+    ServerError, bind, bind_datagrams, embed,
+};
+use quorate_tls::{Acceptor, AllowedNames, ClientFiles, Connector, Parameters, ServerFiles};
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Options of a [`Node`]; see [`Node::builder`].
+pub struct NodeBuilder<S: StateMachine> {
+    options: Options,
+    of: PhantomData<fn() -> S>,
+}
+
+impl<S: StateMachine> Clone for NodeBuilder<S> {
+    fn clone(&self) -> Self {
+        NodeBuilder {
+            options: self.options.clone(),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<S: StateMachine> fmt::Debug for NodeBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.options.fmt(f)
+    }
+}
+
+impl<S: StateMachine> Node<S> {
+    /// Options of the node `id` (from 1) of the cluster with this name, which tells it from all others.
+    #[must_use]
+    pub fn builder(cluster: &str, id: u16) -> NodeBuilder<S> {
+        NodeBuilder::new(cluster, id)
+    }
+}
+
+impl<S: StateMachine> NodeBuilder<S> {
+    fn new(cluster: &str, id: u16) -> Self {
+        NodeBuilder {
+            options: Options::new(cluster, id),
+            of: PhantomData,
+        }
+    }
+
+    /// Adds a member, this node included, and the address at which the others reach it, `host:port`. All members of a
+    /// new cluster are given the same list.
+    #[must_use]
+    pub fn member(mut self, id: u16, address: impl Into<String>) -> Self {
+        self.options.members.insert(ReplicaId(id), address.into());
+        self
+    }
+
+    /// Adds several members, as [`NodeBuilder::member`] does.
+    #[must_use]
+    pub fn members<A: Into<String>>(self, members: impl IntoIterator<Item = (u16, A)>) -> Self {
+        let members = members.into_iter();
+        members.fold(self, |all, (id, address)| all.member(id, address))
+    }
+
+    /// Sets the address that is listened at, if it is not the node's own of the list: `0.0.0.0:7001`.
+    #[must_use]
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.options.listen = Some(address.into());
+        self
+    }
+
+    /// Sets the folder of the node's data; `CLUSTER-ID` in the current folder unless told.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.options.folder = folder.into();
+        self
+    }
+
+    /// Sets the protocol of a new cluster. One that exists goes on with its own.
+    #[must_use]
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.options.protocol = protocol;
+        self
+    }
+
+    /// Sets an agreed parameter of the protocol of a new cluster, as `quorate protocols` lists them.
+    #[must_use]
+    pub fn param(mut self, name: &str, value: impl fmt::Display) -> Self {
+        self.options
+            .params
+            .insert(name.to_owned(), value.to_string());
+        self
+    }
+
+    /// Sets what survives a crash of a node of a new cluster.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.options.durability = durability;
+        self
+    }
+
+    /// Sets how nodes reach each other.
+    #[must_use]
+    pub fn transport(mut self, transport: Transport) -> Self {
+        self.options.transport = transport;
+        self
+    }
+
+    /// Encrypts connections between nodes, each of which shows its certificate. Without this or
+    /// [`NodeBuilder::secret`], whoever reaches a node's port can act as a member.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.options.tls = Some(tls);
+        self
+    }
+
+    /// Has nodes prove to each other that they have the secret in this file.
+    #[must_use]
+    pub fn secret(mut self, file: impl Into<PathBuf>) -> Self {
+        self.options.secret = Some(file.into());
+        self
+    }
+
+    /// Sets who knows the error of the machine's clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.options.clock = clock;
+        self
+    }
+
+    /// Says that the cluster exists, and that this node is to become a member once one of them was told of it
+    /// ([`Node::add_member`]).
+    #[must_use]
+    pub fn joins(mut self) -> Self {
+        self.options.joins = true;
+        self
+    }
+
+    /// Runs the node as a task of the present runtime, in the place of a thread of its own. While a state machine is at
+    /// work, or the disk is, the runtime's thread waits.
+    #[must_use]
+    pub fn on_this_runtime(mut self) -> Self {
+        self.options.is_threaded = false;
+        self
+    }
+
+    /// Sets how long a request may take before it fails; 4 s unless told.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = timeout;
+        self
+    }
+
+    /// Starts the node from its folder, or begins one there. A member of a new cluster waits until a majority of the
+    /// others has been started, too. Call it in a tokio runtime, which has to run for as long as the node does.
+    ///
+    /// # Errors
+    /// What is wrong with the options, the folder, the port or the certificates.
+    pub async fn start(self) -> Result<Node<S>, StartError> {
+        let options = self.options;
+        options.check()?;
+        let security = options.security()?;
+        let (peers, place) = match &options.transport {
+            Transport::InProcess(rings) => {
+                let place = begin::alone(&options).map_err(StartError::new)?;
+                (PeerLinks::Rings(rings.clone()), place)
+            }
+            Transport::Tcp | Transport::Udp => options.sockets(&security).await?,
+        };
+        let effects = EffectSender::default();
+        let scheme = security.scheme();
+        let told = options.members.iter();
+        let told = told.map(|(id, at)| {
+            MemberInfo::told(
+                *id,
+                format!("{}-{id}", options.cluster),
+                format!("{scheme}://{at}"),
+            )
+        });
+        let config = ServerConfig {
+            members: told.collect(),
+            request_timeout: options.timeout,
+            peer_security: security,
+            layout: match options.is_threaded {
+                true => Layout::Threaded,
+                false => Layout::Fused,
+            },
+            clock: match options.clock {
+                Clock::Kernel => ClockSource::Kernel,
+                Clock::Within(error) => {
+                    ClockSource::Declared(u64::try_from(error.as_nanos()).unwrap_or(u64::MAX))
+                }
+            },
+            ..ServerConfig::embedded(place.folder, peers, place.others)
+        };
+        let app = Replicated::<S>::telling(effects.clone());
+        let embedded = embed(config, app).await?;
+        Ok(Node::new(embedded, effects, options.timeout))
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<(), StartError> {
+        let me = self.me;
+        match self.members.get(&me) {
+            None => Err(StartError::new(format!(
+                "node {me} is not among the members: add it with .member({me}, \"host:port\")"
+            ))),
+            Some(_) => Ok(()),
+        }
+    }
+
+    async fn sockets(&self, security: &PeerSecurity) -> Result<(PeerLinks, Place), StartError> {
+        let own = &self.members[&self.me];
+        let address = self.listen.as_ref().unwrap_or(own);
+        let failed = |error| ServerError::Listen {
+            what: "peers",
+            address: address.clone(),
+            error,
+        };
+        let port = bind(address).map_err(failed)?;
+        let datagrams = match self.transport {
+            Transport::Udp => Some(bind_datagrams(&port).map_err(failed)?),
+            Transport::Tcp | Transport::InProcess(_) => None,
+        };
+        let asked: TcpListener = port.try_clone().map_err(StartError::new)?;
+        let (options, security) = (self.clone(), security.clone());
+        let begun = tokio::task::spawn_blocking(move || begin::asking(&options, security, asked));
+        let place = begun.await.map_err(StartError::new)??;
+        let peers = PeerLinks::Sockets {
+            ports: vec![port],
+            datagrams,
+        };
+        Ok((peers, place))
+    }
+
+    fn security(&self) -> Result<PeerSecurity, StartError> {
+        let tls = self.tls.as_ref().map(peer_tls).transpose();
+        let secret = self.secret.as_ref().map(|file| PeerSecret::read(file));
+        Ok(PeerSecurity {
+            tls: tls.map_err(StartError::new)?.map(Arc::new),
+            secret: secret.transpose().map_err(StartError::new)?.map(Arc::new),
+            takes_plain: false,
+        })
+    }
+}
+
+fn peer_tls(tls: &Tls) -> Result<PeerTls, quorate_tls::TlsError> {
+    Ok(PeerTls {
+        acceptor: Acceptor::new(ServerFiles {
+            certificate: tls.certificate.clone(),
+            key: tls.key.clone(),
+            authorities: Some(tls.authorities.clone()),
+            revoked: None,
+            allowed: AllowedNames::default(),
+            parameters: Parameters::default(),
+            languages: &[],
+        })?,
+        connector: Connector::new(ClientFiles {
+            authorities: Some(tls.authorities.clone()),
+            certificate: Some((tls.certificate.clone(), tls.key.clone())),
+            ..ClientFiles::default()
+        })?,
+        checks_addresses: true,
+    })
+}
