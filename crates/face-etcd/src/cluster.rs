@@ -42,7 +42,10 @@ impl Cluster for Face {
         let request = request.into_inner();
         let url = one_url(request.peer_urls)?;
         self.figures(Consistency::Linearizable).await?;
-        let replica = self.replica().await?;
+        let replica = match request.is_learner {
+            true => self.replica_at(USERS_LEVEL).await?,
+            false => self.replica().await?,
+        };
         if self.is_strict(manner) {
             let judged = Voters::of(&replica).may_add(request.is_learner);
             judged.map_err(status)?;

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::Instant;
 use tonic::{Code, Status};
 
 /// What the face lets in.
@@ -214,6 +215,19 @@ impl Face {
         }
     }
 
+    /// What the replica says of itself once its cluster is at a feature level, or after a while: a new cluster gets
+    /// there as soon as its replicas have met, and its first client may come before that.
+    pub(crate) async fn replica_at(&self, level: u32) -> Result<quorate_server::Status, Status> {
+        let deadline = Instant::now() + LEVEL_WAIT_MAX;
+        loop {
+            let replica = self.replica().await?;
+            if replica.level >= level || Instant::now() >= deadline {
+                return Ok(replica);
+            }
+            tokio::time::sleep(LEVEL_RETRY).await;
+        }
+    }
+
     /// Applies a command, some values of which are kept as payloads; says what the store made of it.
     pub(crate) async fn apply(
         &self,
@@ -311,6 +325,9 @@ pub const VERSION: &str = "3.7.0";
 
 /// How long to wait when the replica takes no more requests.
 pub(crate) const RETRY: Duration = Duration::from_millis(2);
+/// How long to wait for a feature level, and how often to look.
+const LEVEL_WAIT_MAX: Duration = Duration::from_secs(3);
+const LEVEL_RETRY: Duration = Duration::from_millis(50);
 
 /// An error as gRPC carries it.
 pub(crate) fn status(error: Error) -> Status {

@@ -13,7 +13,8 @@ use quorate_etcd_api::etcdserverpb::{
 };
 use quorate_etcd_store::{Asker, KeyHash, Query, QueryAnswer};
 use quorate_server::{
-    Alarm, AlarmKind, ChangeError, Consistency, GroupChange, RaisedAlarm, Status as ReplicaStatus,
+    ALARM_LEVEL, Alarm, AlarmKind, ChangeError, Consistency, GroupChange, RaisedAlarm,
+    Status as ReplicaStatus, USERS_LEVEL,
 };
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, async_trait};
@@ -126,7 +127,7 @@ impl Maintenance for Face {
         request: Request<MoveLeaderRequest>,
     ) -> Answered<MoveLeaderResponse> {
         self.demand_root(&self.asker(&request).await?)?;
-        let replica = self.replica().await?;
+        let replica = self.replica_at(USERS_LEVEL).await?;
         if replica.leader != Some(replica.me) {
             return Err(status(errors::NOT_LEADER));
         }
@@ -188,6 +189,7 @@ impl Face {
             alarm: Alarm { kind, id },
             is_raised,
         };
+        self.replica_at(ALARM_LEVEL).await?;
         let changed = self.handle.change(change).await;
         changed.map_err(|why| not_changed(why, Manner::Etcd))?;
         Ok(vec![alarm])

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::oneshot;
 
 /// The time between two reports, while something is out of date, in ns.
-const RECHECK_NS: u64 = 1_000_000_000;
+const RECHECK_NS: u64 = 200_000_000;
 
 /// The longest name or URL that is reported, in bytes; what is longer is cut off.
 const TEXT_BYTES_MAX: usize = 512;

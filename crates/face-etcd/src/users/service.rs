@@ -219,7 +219,7 @@ impl Auth for Face {
 impl Face {
     /// Refuses changes that a replica of the group may not know yet.
     async fn demand_level(&self) -> Result<(), Status> {
-        let replica = self.replica().await?;
+        let replica = self.replica_at(USERS_LEVEL).await?;
         if replica.level >= USERS_LEVEL {
             return Ok(());
         }
