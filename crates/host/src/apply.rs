@@ -108,6 +108,8 @@ pub(crate) struct Applier<A> {
     epochs: GroupState,
     /// What the alarms in `epochs` leave to be carried out.
     admission: Admission,
+    /// The members of the newest epoch that may fail while the others decide.
+    failures: usize,
     catalogue: &'static dyn Catalogue,
     /// The first slot not applied.
     next: Slot,
@@ -134,12 +136,14 @@ impl<A: Application> Applier<A> {
     pub(crate) fn new<C>(app: A, config: &HostConfig<C>) -> Self {
         let limits: &Limits = &config.limits;
         let first = &config.genesis;
+        let epochs = first_state(first);
         Applier {
             app,
             sessions: Sessions::new(limits.sessions_max),
             next: first.first_slot,
-            epochs: first_state(first),
             admission: Admission::All,
+            failures: epochs.failures(config.catalogue),
+            epochs,
             catalogue: config.catalogue,
             stamp_ns: 0,
             digest: 0,
@@ -211,7 +215,7 @@ impl<A: Application> Applier<A> {
         for alarm in alarms {
             self.epochs.alarms.change(*alarm, change);
         }
-        self.admission = self.epochs.admission(self.catalogue);
+        self.read_group();
     }
 
     /// The epoch that orders the next slot.
@@ -221,8 +225,13 @@ impl<A: Application> Applier<A> {
 
     /// The members of the newest epoch that may fail while the others decide.
     pub(crate) fn failures(&self) -> usize {
-        let numbers = self.catalogue.numbers(self.epochs.level, self.newest());
-        numbers.map_or(0, |numbers| numbers.failures)
+        self.failures
+    }
+
+    /// Notes what follows from the group's state after it has changed, for it is asked several times in each turn.
+    fn read_group(&mut self) {
+        self.admission = self.epochs.admission(self.catalogue);
+        self.failures = self.epochs.failures(self.catalogue);
     }
 
     /// What a snapshot holds besides application and sessions.
@@ -248,6 +257,7 @@ impl<A: Application> Applier<A> {
             app,
             sessions,
             admission: state.epochs.admission(self.catalogue),
+            failures: state.epochs.failures(self.catalogue),
             epochs: state.epochs,
             catalogue: self.catalogue,
             next,
@@ -328,7 +338,7 @@ impl<A: Application> Applier<A> {
     pub(crate) fn force(&mut self, next: Epoch) {
         self.apply(self.next, None, |_, _| {});
         self.epochs.force(next);
-        self.admission = self.epochs.admission(self.catalogue);
+        self.read_group();
     }
 
     fn apply_entry(
@@ -424,7 +434,7 @@ impl<A: Application> Applier<A> {
             return Effect::Nothing;
         };
         let effect = self.epochs.apply(slot, &order, self.catalogue);
-        self.admission = self.epochs.admission(self.catalogue);
+        self.read_group();
         effect
     }
 

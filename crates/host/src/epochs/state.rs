@@ -85,10 +85,15 @@ impl GroupState {
     /// Which commands are carried out while these alarms are raised.
     #[must_use]
     pub fn admission(&self, catalogue: &(impl Catalogue + ?Sized)) -> Admission {
-        let newest = self.chain.newest();
-        let numbers = catalogue.numbers(self.level, newest);
-        let failures = numbers.map_or(0, |numbers| numbers.failures);
-        self.alarms.admission(newest, failures)
+        let failures = self.failures(catalogue);
+        self.alarms.admission(self.chain.newest(), failures)
+    }
+
+    /// The members of the newest epoch that may fail while the others decide; none if its protocol is not known.
+    #[must_use]
+    pub fn failures(&self, catalogue: &(impl Catalogue + ?Sized)) -> usize {
+        let numbers = catalogue.numbers(self.level, self.chain.newest());
+        numbers.map_or(0, |numbers| numbers.failures)
     }
 
     /// Applies an order at its slot.
