@@ -54,6 +54,18 @@ pub(crate) struct Client {
     shown: Mutex<Shown>,
     is_to_close: AtomicBool,
     ordered: Notify,
+    /// How somebody else ended its waiting, which it has yet to see.
+    unblocked: Mutex<Option<Unblocked>>,
+    called: Notify,
+}
+
+/// How `CLIENT UNBLOCK` ends the waiting of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unblocked {
+    /// The client is told what it would be told when its time is over.
+    TimedOut,
+    /// The client is told an error.
+    Error,
 }
 
 /// What a connection tells of itself.
@@ -87,6 +99,8 @@ impl Clients {
             }),
             is_to_close: AtomicBool::new(false),
             ordered: Notify::new(),
+            unblocked: Mutex::default(),
+            called: Notify::new(),
         });
         open.insert(client.id, Arc::clone(&client));
         Some(Place {
@@ -156,10 +170,44 @@ impl Client {
         }
     }
 
+    /// Ends the waiting of the connection. Whether it waits.
+    pub(crate) fn unblock(&self, how: Unblocked) -> bool {
+        if !self.shown().spoken.is_blocked {
+            return false;
+        }
+        *self.unblocked() = Some(how);
+        self.called.notify_one();
+        true
+    }
+
+    /// Waits until somebody ends the waiting of the connection, and says how.
+    pub(crate) async fn ordered_on(&self) -> Unblocked {
+        loop {
+            if let Some(how) = self.unblocked().take() {
+                return how;
+            }
+            self.called.notified().await;
+        }
+    }
+
+    /// Begins to wait: what ended an earlier wait says nothing about this one.
+    pub(crate) fn begin_waiting(&self) {
+        *self.unblocked() = None;
+    }
+
+    fn unblocked(&self) -> MutexGuard<'_, Option<Unblocked>> {
+        self.unblocked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes what the connection did just now.
     pub(crate) fn show(&self, spoken: Spoken) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        *shown = Shown {
+        *self.shown() = Shown {
             active: Instant::now(),
             spoken,
         };
@@ -167,19 +215,17 @@ impl Client {
 
     /// The user in whose name the connection asks.
     pub(crate) fn user(&self) -> Bytes {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.spoken.user.clone()
+        self.shown().spoken.user.clone()
     }
 
     /// Whether the connection takes messages of channels.
     pub(crate) fn is_subscriber(&self) -> bool {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.spoken.subscriptions.iter().sum::<usize>() > 0
+        self.shown().spoken.subscriptions.iter().sum::<usize>() > 0
     }
 
     /// The line of `CLIENT LIST` about the connection.
     pub(crate) fn line(&self) -> String {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.shown();
         let spoken = &shown.spoken;
         let to = self.to.map_or_else(|| "?".to_owned(), |to| to.to_string());
         let [channels, patterns] = spoken.subscriptions;

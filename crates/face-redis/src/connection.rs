@@ -1,6 +1,7 @@
 //! One connection: bytes in, requests, replies, messages of channels, bytes out.
 
 use crate::blocked::Blocked;
+use crate::clients::Unblocked;
 use crate::limits::REPLIES_BYTES_MAX;
 use crate::session::{Closing, Session, Step};
 use bytes::BytesMut;
@@ -162,11 +163,16 @@ impl Connected {
             }
         };
         let mailbox = Arc::clone(&self.session.subscriber.mailbox);
+        let client = Arc::clone(&self.session.client);
         let has_room = self.input.len() < READ_BYTES_MAX;
         let is_due = tokio::select! {
             () = waiter.due() => true,
             () = is_over => {
-                self.session.end_waiting();
+                self.session.end_waiting(Unblocked::TimedOut);
+                false
+            }
+            how = client.ordered_on() => {
+                self.session.end_waiting(how);
                 false
             }
             // What it sends meanwhile waits, too.

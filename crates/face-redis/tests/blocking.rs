@@ -204,6 +204,32 @@ async fn at_once(side: &Side, resp: &str, is_transaction: bool) -> Vec<Reply> {
     replies
 }
 
+/// Scenario: others end the waiting of clients, in both ways, and try to end that of clients which do not wait.
+#[tokio::test]
+async fn waiting_can_be_ended_by_others() {
+    let mut sides = vec![Side::face()];
+    sides.extend(Side::redis().await);
+    let mut told = Vec::new();
+    for side in &sides {
+        let (mut waiting, mut other) = (side.connect().await, side.connect().await);
+        let id = waiting.say("client id").await;
+        let mut replies = vec![other.ask(&format!("client unblock {id}")).await];
+        for how in ["", " timeout", " error"] {
+            waiting.pipeline(&["blpop a 0"]).await;
+            side.until_blocked(1).await;
+            replies.push(other.ask(&format!("client unblock {id}{how}")).await);
+            replies.push(waiting.next().await.expect("a reply"));
+        }
+        for bad in ["client unblock x", "client unblock 1 now", "client unblock"] {
+            replies.push(other.ask(bad).await);
+        }
+        replies.push(waiting.ask("ping").await);
+        told.push(replies);
+    }
+    assert_eq!(told[0][1], Reply::Integer(1));
+    assert!(told.iter().all(|replies| *replies == told[0]), "{told:?}");
+}
+
 /// Scenario: ten clients wait for one key; as many elements come, one by one and at once.
 #[tokio::test]
 async fn each_element_serves_one_and_who_came_first_is_served_first() {

@@ -2,7 +2,7 @@
 
 use super::connection::checked_name;
 use super::{is_word, number, subcommand};
-use crate::clients::Client;
+use crate::clients::{Client, Unblocked};
 use crate::session::{Closing, ReplyMode, Session, Step};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ const HELP: &[&str] = &[
     "GETNAME | SETNAME <name> | SETINFO <option> <value>",
     "ID | INFO | LIST [TYPE normal|pubsub] [ID <id> ...]",
     "KILL <ip:port> | KILL <option> <value> ...",
+    "UNBLOCK <id> [TIMEOUT|ERROR]",
     "REPLY ON|OFF|SKIP | NO-EVICT ON|OFF | NO-TOUCH ON|OFF",
     "HELP",
 ];
@@ -43,7 +44,8 @@ impl Session {
             }
             ("getredir", []) => self.out.integer(-1),
             ("unpause", []) => self.out.ok(),
-            ("pause" | "tracking" | "caching" | "unblock" | "trackinginfo", _) => {
+            ("unblock", [id, how @ ..]) if how.len() <= 1 => self.unblock(id, how.first()),
+            ("pause" | "tracking" | "caching" | "trackinginfo", _) => {
                 let name = subcommand(args);
                 self.error(&format!(
                     "ERR CLIENT {} is not supported by Quorate",
@@ -53,7 +55,7 @@ impl Session {
             ("help", []) => self.help(HELP),
             (
                 "id" | "getname" | "setname" | "setinfo" | "info" | "kill" | "reply" | "no-evict"
-                | "no-touch" | "getredir" | "unpause",
+                | "no-touch" | "getredir" | "unpause" | "unblock",
                 _,
             ) => self.wrong_arguments(args),
             _ => self.unknown_subcommand(args),
@@ -93,6 +95,27 @@ impl Session {
                 }
             }
             _ => self.error("ERR syntax error"),
+        }
+    }
+
+    /// Ends the waiting of another connection.
+    fn unblock(&mut self, id: &[u8], how: Option<&Bytes>) {
+        let how = match how {
+            None => Unblocked::TimedOut,
+            Some(word) if is_word(word, "timeout") => Unblocked::TimedOut,
+            Some(word) if is_word(word, "error") => Unblocked::Error,
+            Some(_) => {
+                return self.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+            }
+        };
+        match number(id) {
+            Ok(id) => {
+                let all = self.server.clients.all();
+                let found = all.iter().find(|client| client.id as i64 == id);
+                let was_blocked = found.is_some_and(|client| client.unblock(how));
+                self.out.integer(i64::from(was_blocked));
+            }
+            Err(why) => self.error(why),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Clients that take an element, or wait for one.
 
 use crate::blocked::Blocked;
+use crate::clients::Unblocked;
 use crate::gathered::Gathered;
 use crate::pop::Pop;
 use crate::session::{ReplyMode, Session, Step};
@@ -21,6 +22,7 @@ impl Session {
 
     /// Takes elements, or begins to wait for some.
     async fn take_or_wait(&mut self, pop: Pop) -> Step {
+        self.client.begin_waiting();
         let db = self.spoken.db;
         let keys = pop.keys.iter();
         let keys = keys.map(|key| (db, Bytes::copy_from_slice(key))).collect();
@@ -64,10 +66,14 @@ impl Session {
         Ok(())
     }
 
-    /// Tells a client that it has waited long enough.
-    pub(crate) fn end_waiting(&mut self) {
-        if self.blocked.take().is_some_and(|blocked| !blocked.is_muted) {
-            self.out.null_array();
+    /// Tells a client that it has waited long enough, or that somebody else ended that.
+    pub(crate) fn end_waiting(&mut self, how: Unblocked) {
+        if self.blocked.take().is_none_or(|blocked| blocked.is_muted) {
+            return;
+        }
+        match how {
+            Unblocked::TimedOut => self.out.null_array(),
+            Unblocked::Error => self.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
         }
     }
 }
