@@ -147,6 +147,9 @@ pub enum BenchCommand {
     /// Compare the face of Redis with Redis alone and with Redis that waits for its replicas, in turns
     #[command(after_help = REDIS_EXAMPLES)]
     Redis(redis::RedisArgs),
+    /// Hurt replicas with the face of Redis under load, and check that one order explains all replies
+    #[command(after_help = REDIS_ROUNDS_EXAMPLES)]
+    RedisRounds(Box<faults::redis::RedisRoundsArgs>),
     /// What `quorate-lab bench` has.
     #[command(flatten)]
     Own(quorate_load::BenchCommand),
@@ -195,6 +198,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Cost(args) => ended(cost::run(&args)),
         BenchCommand::Repeats(args) => repeats::run(&args),
         BenchCommand::Redis(args) => ended(redis::run(&args)),
+        BenchCommand::RedisRounds(args) => faults::redis::run(&args),
         BenchCommand::Own(command) => quorate_load::run(command),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
@@ -392,3 +396,10 @@ Examples:
     quorate-lab bench redis --turns 1 --duration 2s --runs set:60,set:1 --systems redis,wait-2,rabia
   Two builds of the program:
     quorate-lab bench redis --systems rabia,rabia-other --other target/dist/quorate --runs set:60,set:60x16";
+
+const REDIS_ROUNDS_EXAMPLES: &str = "\
+Examples:
+  A hundred rounds of five kinds under one protocol, on the disk to test (about ten minutes):
+    quorate-lab bench redis-rounds --protocol multi-paxos --data-dir /var/tmp
+  One kind, the same again with the seed that was printed:
+    quorate-lab bench redis-rounds --kind wipe --rounds 10 --seed 77";

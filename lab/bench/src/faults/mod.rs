@@ -6,11 +6,13 @@
 //!
 //! - [`rounds`]: in each round of a kind the same happens to the cluster, and how long clients wait is measured;
 //! - [`chaos`]: one or two faults are drawn of all that this machine allows, and all answers and watches are held
-//!   against the order that the replicas executed.
+//!   against the order that the replicas executed;
+//! - [`redis`]: the face of Redis, with clients and a checker of its own.
 
 mod args;
 pub mod chaos;
 mod client;
+pub mod redis;
 mod requests;
 pub mod rounds;
 mod series;

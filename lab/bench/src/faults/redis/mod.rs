@@ -1,0 +1,360 @@
+//! `bench redis-rounds`: replicas with the face of Redis killed, paused, wiped and switched to other protocols under
+//! load, and everything that clients were told, checked.
+//!
+//! Each round has keys of its own: strings that are read, written, and written if they have not changed (`WATCH`),
+//! counters (`INCR`), and a set whose members are taken (`SPOP`). A checker that knows nothing of the cluster looks for
+//! an order that explains all replies.
+
+mod client;
+mod history;
+
+use std::fmt;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use quorate_load::ended;
+use quorate_load::replicas::{Replicas, wait_voting};
+use quorate_tooling::cleanup;
+use quorate_tooling::terminal::say;
+use quorate_tooling::units;
+use serde::Serialize;
+use tokio::runtime::Runtime;
+
+use super::args::{FaultArgs, check_clients};
+use super::series::{RoundReport, Series, Turn, runtime, verdict};
+use client::{Client, MEMBERS, Shared, Told};
+
+/// The options of `bench redis-rounds`.
+#[derive(Debug, Clone, Args)]
+pub struct RedisRoundsArgs {
+    /// What happens to the cluster in each round; several kinds, separated by commas, come in turns
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "kill,pause,wipe,switch,kill-all"
+    )]
+    kind: Vec<Harm>,
+    /// Rounds of each kind, all on one data folder
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
+    rounds: u16,
+    /// The number of replicas
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    replicas: u8,
+    /// Clients, spread over the replicas, each with one request outstanding
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=64))]
+    clients: u32,
+    /// Load before the harm, and after it
+    #[arg(long, default_value = "1s", value_parser = units::duration)]
+    load: Duration,
+    /// How long a paused replica is stopped
+    #[arg(long, default_value = "1s", value_parser = units::duration)]
+    pause: Duration,
+    /// The protocol that a switch goes to, and the next one back from
+    #[arg(long, default_value = "nezha")]
+    other_protocol: String,
+    /// The options that all plans of faults share.
+    #[command(flatten)]
+    faults: FaultArgs,
+}
+
+/// What happens in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Harm {
+    /// One replica is killed (SIGKILL) and started again.
+    Kill,
+    /// One replica is stopped for a while (SIGSTOP).
+    Pause,
+    /// One replica is killed, loses its data, and is started again.
+    Wipe,
+    /// The cluster goes on with another protocol.
+    Switch,
+    /// All replicas are killed at once and started again.
+    KillAll,
+}
+
+impl Harm {
+    fn name(self) -> &'static str {
+        match self {
+            Harm::Kill => "kill",
+            Harm::Pause => "pause",
+            Harm::Wipe => "wipe",
+            Harm::Switch => "switch",
+            Harm::KillAll => "kill-all",
+        }
+    }
+}
+
+/// What a round found.
+#[derive(Debug, Serialize)]
+struct Report {
+    number: u16,
+    harm: Harm,
+    /// The protocol at its end.
+    protocol: String,
+    /// Replies that clients got.
+    answered: u64,
+    /// Requests that were not answered, of those that change something.
+    silent: usize,
+    violations: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, {}: {} replies, {} changes without one, {}",
+            self.title(),
+            self.protocol,
+            self.answered,
+            self.silent,
+            verdict(&self.violations)
+        )
+    }
+}
+
+impl RoundReport for Report {
+    fn title(&self) -> String {
+        format!("round {}, {}", self.number + 1, self.harm.name())
+    }
+
+    fn violations(&self) -> &[String] {
+        &self.violations
+    }
+}
+
+/// Runs all rounds: 0 when all went well, 1 after a violation, 2 when they could not run.
+pub fn run(args: &RedisRoundsArgs) -> ExitCode {
+    cleanup::on_interrupt();
+    let result = check_clients(args.clients, args.replicas, "replicas").and_then(|()| rounds(args));
+    result.unwrap_or_else(|error| ended(Err(error)))
+}
+
+fn rounds(args: &RedisRoundsArgs) -> Result<ExitCode, String> {
+    let runtime = runtime()?;
+    let (faults, seed) = (&args.faults, args.faults.seed());
+    let mut options = vec![
+        "--face=redis".to_owned(),
+        format!("--protocol={}", faults.protocol),
+        "--durability=disk".to_owned(),
+    ];
+    let server_args = faults.server_arg.iter();
+    options.extend(server_args.map(|arg| format!("--server-arg={arg}")));
+    options.extend_from_slice(&faults.quorate_option);
+    let (binary, parent) = (faults.place.binary()?, faults.place.parent());
+    let replicas = Replicas::begin(
+        binary,
+        args.replicas,
+        parent,
+        &options,
+        faults.patience,
+        None,
+    )?;
+    say(format_args!(
+        "{} replicas, {} clients, seed {seed}, data in {}",
+        args.replicas,
+        args.clients,
+        replicas.directory().display()
+    ));
+    let mut field = Field {
+        args,
+        runtime,
+        replicas,
+        protocol: faults.protocol.clone(),
+    };
+    let plans = (0..args.rounds).flat_map(|_| args.kind.iter().copied());
+    let series = Series::run(plans, seed, faults.keep_going, |turn| field.round(&turn));
+    let answered: u64 = series.reports.iter().map(|report| report.answered).sum();
+    println!("{} rounds, {answered} replies", series.reports.len());
+    if series.conclude(faults.json.as_deref())? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    field.replicas.keep();
+    println!(
+        "the data is kept in {}",
+        field.replicas.directory().display()
+    );
+    Ok(ExitCode::from(1))
+}
+
+/// Where rounds take place.
+struct Field<'a> {
+    args: &'a RedisRoundsArgs,
+    runtime: Runtime,
+    replicas: Replicas,
+    /// The protocol at present.
+    protocol: String,
+}
+
+impl Field<'_> {
+    fn round(&mut self, turn: &Turn<Harm>) -> Result<Report, String> {
+        let servers = self.replicas.endpoints.iter();
+        let servers = servers.filter_map(|url| url.rsplit('/').next());
+        let shared = Arc::new(Shared {
+            prefix: format!("{:x}:", turn.seed),
+            servers: servers.map(str::to_owned).collect(),
+            patience: self.args.faults.timeout,
+            stamps: AtomicU64::new(1),
+            values: AtomicU64::new(1),
+            is_over: AtomicBool::new(false),
+        });
+        let client = |server: usize, seed: u64| Client::new(&shared, server, seed);
+        self.runtime.block_on(client(0, 0).fill())?;
+        let count = shared.servers.len();
+        let tasks: Vec<_> = (0..self.args.clients as usize)
+            .map(|index| {
+                let client = client(index % count, turn.seed.wrapping_add(index as u64));
+                self.runtime.spawn(client.run())
+            })
+            .collect();
+        let hurt = self.hurt(turn);
+        shared.is_over.store(true, SeqCst);
+        let mut told = Told::default();
+        for task in tasks {
+            let by_client = self.runtime.block_on(task);
+            told.merge(by_client.map_err(|error| format!("a client failed: {error}"))?);
+        }
+        hurt?;
+        let mut violations = self.replicas.died();
+        for server in 0..count {
+            match self.runtime.block_on(client(server, 0).read_all()) {
+                Ok(more) => told.merge(more),
+                Err(why) => violations.push(why),
+            }
+        }
+        match self.runtime.block_on(client(0, 0).left()) {
+            Ok(left) => violations.extend(check_set(&told, &left).err()),
+            Err(why) => violations.push(why),
+        }
+        violations.extend(told.wrong.iter().take(WRONG_SHOWN).cloned());
+        for (number, history) in told.strings.iter().enumerate() {
+            let found = history::check_string(history).err();
+            violations.extend(found.map(|why| format!("string {number}: {why}")));
+        }
+        for (number, history) in told.counters.iter().enumerate() {
+            let found = history::check_counter(history).err();
+            violations.extend(found.map(|why| format!("counter {number}: {why}")));
+        }
+        Ok(Report {
+            number: turn.number,
+            harm: turn.plan,
+            protocol: self.protocol.clone(),
+            answered: told.answered,
+            silent: silent(&told),
+            violations,
+        })
+    }
+
+    /// Lets load run, does harm, heals it, and lets load run again.
+    fn hurt(&mut self, turn: &Turn<Harm>) -> Result<(), String> {
+        let mut random = fastrand::Rng::with_seed(turn.seed);
+        let victim = random.usize(..self.replicas.endpoints.len());
+        std::thread::sleep(self.args.load.mul_f64(0.5 + random.f64()));
+        match turn.plan {
+            Harm::Kill => {
+                self.replicas.kill(&[victim])?;
+                self.replicas.start(&[victim])?;
+            }
+            Harm::Wipe => {
+                self.replicas.kill(&[victim])?;
+                self.replicas.wipe(victim)?;
+                self.replicas.start(&[victim])?;
+            }
+            Harm::Pause => {
+                self.replicas.pause(victim)?;
+                std::thread::sleep(self.args.pause);
+                self.replicas.resume(victim)?;
+            }
+            Harm::Switch => self.switch()?,
+            Harm::KillAll => {
+                let all: Vec<usize> = (0..self.replicas.endpoints.len()).collect();
+                self.replicas.kill(&all)?;
+                self.replicas.start(&all)?;
+            }
+        }
+        self.await_voting()?;
+        std::thread::sleep(self.args.load);
+        Ok(())
+    }
+
+    fn switch(&mut self) -> Result<(), String> {
+        let args = self.args;
+        let other = match self.protocol == args.other_protocol {
+            true => args.faults.protocol.clone(),
+            false => args.other_protocol.clone(),
+        };
+        let output = Command::new(self.replicas.binary())
+            .args(["cluster", "switch", &other, "--endpoints"])
+            .arg(self.replicas.endpoints.join(","))
+            .output()
+            .map_err(|error| format!("cannot run quorate cluster: {error}"))?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("quorate cluster switch {other}: {}", why.trim()));
+        }
+        self.protocol = other;
+        Ok(())
+    }
+
+    /// Waits until every replica votes: one that lost its promises serves before it does.
+    fn await_voting(&self) -> Result<(), String> {
+        let deadline = Instant::now() + self.args.faults.patience;
+        for (index, url) in self.replicas.endpoints.iter().enumerate() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let name = format!("replica {}", index + 1);
+            wait_voting(&self.operators_url(url, index)?, &name, left, || None)?;
+        }
+        Ok(())
+    }
+
+    /// Where a replica serves operators: `quorate up` has these ports behind those of all replicas.
+    fn operators_url(&self, url: &str, index: usize) -> Result<String, String> {
+        let address = url.rsplit('/').next().unwrap_or_default();
+        let port = address.rsplit_once(':').and_then(|(host, port)| {
+            let port: usize = port.parse().ok()?;
+            // Each replica has a port for clients and one for replicas.
+            let behind = 2 * (self.replicas.endpoints.len() - index);
+            Some(format!("http://{host}:{}", port + behind + index))
+        });
+        port.ok_or_else(|| format!("{url} has no port"))
+    }
+}
+
+/// Why the members that were taken and those that are left are not those that were there, if they are not.
+fn check_set(told: &Told, left: &[String]) -> Result<(), String> {
+    let mut all: Vec<&String> = told.taken.iter().chain(left).collect();
+    let count = all.len();
+    all.sort();
+    all.dedup();
+    if all.len() < count {
+        return Err("SPOP gave a member twice, or one that is still there".to_owned());
+    }
+    match MEMBERS - count <= told.taken_silently {
+        true => Ok(()),
+        false => Err(format!(
+            "{} members are gone, and {} requests to take one had no reply",
+            MEMBERS - count,
+            told.taken_silently
+        )),
+    }
+}
+
+/// Requests that change something and had no reply.
+fn silent(told: &Told) -> usize {
+    let strings = told.strings.iter().flatten();
+    let counters = told.counters.iter().flatten();
+    strings
+        .filter(|access| access.ended == history::NEVER)
+        .count()
+        + counters
+            .filter(|access| access.ended == history::NEVER)
+            .count()
+        + told.taken_silently
+}
+
+/// Replies that no Redis gives, of one round, as they are shown.
+const WRONG_SHOWN: usize = 3;
