@@ -64,7 +64,7 @@ pub type Touches = fn(&Bytes) -> Option<Vec<u32>>;
 ///
 /// A snapshot is taken and loaded a piece at a time, so that no command waits for it. The pieces
 /// are a function of the commands applied before the cut and of the length asked for, nothing
-/// else: replicas compare them by digest. What a replica has for itself (how far a countdown is,
+/// else: replicas compare them by digest (or else there is a [`Application::cut_digest`]). What a replica has for itself (how far a countdown is,
 /// who watches) is not in them.
 pub trait Application: Sized {
     /// A read request, evaluated on one replica only.
@@ -174,6 +174,18 @@ pub trait Application: Sized {
     ///
     /// Must be cheap whatever the state's size. There is at most one cut at a time.
     fn cut(&mut self) -> Self::Cut;
+
+    /// What replicas compare of a snapshot in the place of its bytes, for an application whose pieces differ from
+    /// replica to replica: a function of the commands applied before the cut. `None`: the bytes are compared.
+    fn cut_digest(&self, cut: &Self::Cut) -> Option<u64> {
+        let _ = cut;
+        None
+    }
+
+    /// Whether there is a [`Application::cut_digest`] for every snapshot.
+    fn has_cut_digests(&self) -> bool {
+        false
+    }
 
     /// The next piece of a snapshot, about `bytes` long: never more than twice that and one value.
     /// An empty one is none at all: nothing was ready within a reasonable time, and more may be.

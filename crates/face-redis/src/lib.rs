@@ -12,6 +12,7 @@
 )]
 
 mod access;
+mod application;
 mod blocked;
 mod clients;
 mod connection;
@@ -32,6 +33,7 @@ mod table;
 mod waiters;
 
 pub use access::{AccessError, Users};
+pub use application::{Answer, Cut, Query, RedisApplication};
 pub use limits::Limits;
 pub use pubsub::Subscriptions;
 pub use serve::{FaceOptions, serve};

@@ -32,7 +32,7 @@ pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
 /// A read of the store.
 fn probe(server: Arc<Server>, consistency: Consistency) -> Probing {
     Box::pin(async move {
-        let read = server.handle.read(Query::Keyspace, consistency).await;
+        let read = server.read(Query::Keyspace, consistency).await;
         read.map(|_| ()).map_err(|failure| failure.to_string())
     })
 }

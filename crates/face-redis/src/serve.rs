@@ -1,6 +1,7 @@
 //! Listening and serving.
 
 use crate::access::Users;
+use crate::application::RedisApplication;
 use crate::clients::{Clients, Place};
 use crate::connection::serve_connection;
 use crate::limits::Limits;
@@ -9,7 +10,7 @@ use crate::pubsub::Subscriptions;
 use crate::server::{Counters, Server};
 use crate::session::Session;
 use quorate_face_common::{ConnectionLimits, Metrics, observer_limits, observing, serve_routes};
-use quorate_redis_store::{Store, Subscribers};
+use quorate_redis_store::Subscribers;
 use quorate_server::{Account, ClientListeners, Connection, Handle, Listener};
 use std::future::Future;
 use std::pin::pin;
@@ -48,7 +49,7 @@ impl FaceOptions {
 /// ports for clients, operators over HTTP at those for plain HTTP.
 pub async fn serve(
     ports: impl Into<ClientListeners>,
-    handle: Handle<Store>,
+    handle: Handle<RedisApplication>,
     options: FaceOptions,
     metrics: Option<Metrics>,
     shutdown: impl Future<Output = ()>,

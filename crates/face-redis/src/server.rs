@@ -1,12 +1,13 @@
 //! What all connections of a replica share.
 
 use crate::access::Users;
+use crate::application::{self, RedisApplication};
 use crate::clients::Clients;
 use crate::limits::Limits;
 use crate::pubsub::Subscriptions;
 use bytes::Bytes;
 use quorate_core::{Principal, Wire};
-use quorate_redis_store::{Answer, Call, Query, Request, Store};
+use quorate_redis_store::{Answer, Call, Query, Request};
 use quorate_resp::Resp;
 use quorate_server::{Consistency, Failure, Handle};
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The replica as its clients see it.
 pub(crate) struct Server {
-    pub(crate) handle: Handle<Store>,
+    pub(crate) handle: Handle<RedisApplication>,
     pub(crate) limits: Limits,
     pub(crate) users: Users,
     pub(crate) subscriptions: Arc<Subscriptions>,
@@ -56,6 +57,19 @@ impl Server {
         }
     }
 
+    /// Asks the store.
+    pub(crate) async fn read(
+        &self,
+        query: Query,
+        consistency: Consistency,
+    ) -> Result<Answer, Failure> {
+        let query = application::Query::Embedded(query);
+        match self.handle.read(query, consistency).await? {
+            application::Answer::Embedded(answer) => Ok(answer),
+            _ => Err(Failure::NotServing),
+        }
+    }
+
     /// Asks calls that change nothing; `None` if they have to be ordered, for a key's time is over by the clock and not
     /// yet by the log.
     pub(crate) async fn ask(
@@ -71,7 +85,7 @@ impl Server {
             clock_ns: clock_ns(),
             calls,
         };
-        match self.handle.read(query, consistency).await? {
+        match self.read(query, consistency).await? {
             Answer::Replies(replies) => Ok(Some(replies)),
             _ => Ok(None),
         }
@@ -83,7 +97,7 @@ impl Server {
             clock_ns: clock_ns(),
             keys,
         };
-        match self.handle.read(query, Consistency::Linearizable).await? {
+        match self.read(query, Consistency::Linearizable).await? {
             Answer::Versions(versions) => Ok(versions),
             _ => Ok(Vec::new()),
         }

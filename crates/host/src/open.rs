@@ -175,6 +175,7 @@ fn begin_with_snapshot<M: Machine, A: Application>(
 ) -> Result<(Option<Slot>, Bad), OpenError> {
     let list = snapshot::list(source);
     let list = list.map_err(|why| OpenError::Io(format!("listing the snapshots: {why}")))?;
+    let is_by_bytes = !replay.applier.app().has_cut_digests();
     let (mut newest, mut kept, mut bad) = (None, VecDeque::new(), Bad::new());
     for stored in list {
         let digest = match &newest {
@@ -186,7 +187,7 @@ fn begin_with_snapshot<M: Machine, A: Application>(
             }
         };
         match digest {
-            Ok(digest) => kept.push_front(unplaced(stored, digest)),
+            Ok(digest) => kept.push_front(unplaced(stored, digest, is_by_bytes)),
             Err(why) => bad.push((stored.0, why)),
         }
     }
@@ -198,11 +199,12 @@ fn begin_with_snapshot<M: Machine, A: Application>(
 }
 
 /// A snapshot on the disk, of which it is not known yet where its log begins.
-fn unplaced((slot, bytes): Stored, digest: u64) -> Kept {
+fn unplaced((slot, bytes): Stored, digest: u64, is_by_bytes: bool) -> Kept {
     Kept {
         slot,
         bytes,
         digest,
+        compared: is_by_bytes.then_some(digest),
         from: UNKNOWN,
         asked_ns: None,
     }

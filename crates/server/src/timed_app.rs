@@ -103,6 +103,14 @@ impl<A: Application> Application for TimedApp<A> {
         self.inner.cut()
     }
 
+    fn cut_digest(&self, cut: &A::Cut) -> Option<u64> {
+        self.inner.cut_digest(cut)
+    }
+
+    fn has_cut_digests(&self) -> bool {
+        self.inner.has_cut_digests()
+    }
+
     fn piece(&mut self, cut: &mut A::Cut, bytes: usize) -> Option<Bytes> {
         self.inner.piece(cut, bytes)
     }

@@ -31,7 +31,7 @@ pub(super) fn plain(
 
 /// The Redis face.
 pub(super) fn redis(
-    context: FaceContext<quorate_redis_store::Store>,
+    context: FaceContext<quorate_face_redis::RedisApplication>,
     options: quorate_face_redis::FaceOptions,
 ) -> Serving {
     let (render, stop) = (render(context.metrics), stop(context.stopping));

@@ -373,8 +373,9 @@ impl Replica {
                 let connections_max = self.client_connections;
                 let options = settings.redis.face(connections_max, request_bytes_max);
                 let store = quorate_redis_store::Store::with_subscribers(options.subscribers());
+                let application = quorate_face_redis::RedisApplication::Embedded(store);
                 let face = |context| redis(context, options);
-                quorate_server::run(config, ports, store, face, ready)
+                quorate_server::run(config, ports, application, face, ready)
             }
         }
     }

@@ -95,8 +95,8 @@ impl Session {
     }
 
     async fn keyspace(&mut self, lines: &mut Lines) {
-        let handle = &self.server.handle;
-        let found = handle
+        let server = &self.server;
+        let found = server
             .read(Query::Keyspace, Consistency::Serializable)
             .await;
         let Ok(Answer::Keyspace(keyspace)) = found else {

@@ -10,11 +10,14 @@ use crate::position::Position;
 use bytes::Bytes;
 use quorate_core::{Application, Machine, Slot, Wire};
 use std::collections::VecDeque;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A snapshot that is being taken.
 pub(super) struct Cutting<A: Application> {
     slot: Slot,
     cut: A::Cut,
+    /// What is compared in the place of the bytes, for an application whose pieces differ from replica to replica.
+    compared: Option<u64>,
     /// Pieces that go before the application's: small, so made at the cut.
     first: VecDeque<(Kind, Bytes)>,
     framer: Framer,
@@ -43,6 +46,14 @@ fn is_due(limits: &Limits, next: Slot, (before, after): (u64, u64), last_bytes: 
         step = step.saturating_mul(2);
     }
     by_slots || step > 0 && before / step != after / step
+}
+
+/// A digest of what the application compares, and of the host's own pieces.
+fn with_host(of_application: u64, first: &VecDeque<(Kind, Bytes)>) -> u64 {
+    let bodies = first.iter().map(|(_, body)| body);
+    bodies.fold(of_application, |digest, body| {
+        xxh3_64_with_seed(body, digest)
+    })
 }
 
 impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
@@ -101,9 +112,13 @@ impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
             // Whoever it is for will ask for what follows it.
             self.context.storage.decided.hold(Some(slot));
         }
+        let app = self.context.applier.app_mut();
+        let cut = app.cut();
+        let compared = app.cut_digest(&cut);
         self.snapshots.cutting = Some(Cutting {
             slot,
-            cut: self.context.applier.app_mut().cut(),
+            cut,
+            compared: compared.map(|digest| with_host(digest, &first)),
             first,
             framer: Framer::default(),
             from: self
@@ -158,9 +173,13 @@ impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
             bytes: cutting.framer.offset(),
             digest: cutting.framer.digest(),
         };
+        let compared = cutting.compared.unwrap_or(id.digest);
         if self.context.storage.log.is_none() {
-            self.snapshots.memory = Some(InMemory::new(id, cutting.memory));
-            return self.taken(id);
+            self.snapshots.memory = Some(InMemory::new(id, compared, cutting.memory));
+            return self.taken(SnapshotId {
+                digest: compared,
+                ..id
+            });
         }
         let (slot, bytes) = (id.slot, id.bytes);
         self.snapshots
@@ -170,6 +189,7 @@ impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
             slot,
             bytes,
             digest: id.digest,
+            compared: Some(compared),
             from: cutting.from,
             asked_ns: None,
         });

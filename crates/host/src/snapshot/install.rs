@@ -27,12 +27,14 @@ impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
             self.repair.first_noted(id.slot),
         ];
         let from = places.into_iter().flatten().min();
+        let compared = !self.context.applier.app().has_cut_digests();
         self.snapshots.storing.clear();
         self.snapshots.kept.clear();
         self.snapshots.kept.push_back(Kept {
             slot: id.slot,
             bytes: id.bytes,
             digest: id.digest,
+            compared: compared.then_some(id.digest),
             from: from.map_or(tail, |place| place.min(tail)),
             asked_ns: None,
         });

@@ -43,6 +43,8 @@ pub(crate) struct Kept {
     pub(crate) slot: Slot,
     pub(crate) bytes: u64,
     pub(crate) digest: u64,
+    /// What is compared with peers' snapshots of the same slot; `None` for one of whose pieces that is not known.
+    pub(crate) compared: Option<u64>,
     /// What the machine recorded about its slots and later ones, and their decisions, begins here.
     pub(crate) from: Position,
     /// When a peer last asked for a part of it.
@@ -161,10 +163,10 @@ impl<M: Machine, A: Application> Snapshots<M, A> {
 
     pub(crate) fn digest_of(&self, slot: Slot) -> Option<u64> {
         if let Some(memory) = self.memory.as_ref().filter(|memory| memory.id.slot == slot) {
-            return Some(memory.id.digest);
+            return Some(memory.compared);
         }
         let kept = self.kept.iter().find(|kept| kept.slot == slot);
-        kept.map(|kept| kept.digest)
+        kept.and_then(|kept| kept.compared)
     }
 }
 
@@ -250,12 +252,12 @@ impl<M: Machine, A: Application> SnapshotHandler<'_, M, A> {
         self.taken(SnapshotId {
             slot,
             bytes: kept.bytes,
-            digest: kept.digest,
+            digest: kept.compared.unwrap_or(kept.digest),
         });
         self.drop_superfluous(now)
     }
 
-    /// An own snapshot is complete: peers compare theirs of the same slot.
+    /// An own snapshot is complete: peers compare theirs of the same slot. Its digest is the one to compare.
     fn taken(&mut self, snapshot: SnapshotId) {
         self.snapshots.taken_total += 1;
         self.context

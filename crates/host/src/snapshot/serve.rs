@@ -22,6 +22,8 @@ pub(super) struct Reading {
 #[derive(Debug)]
 pub(super) struct InMemory {
     pub(super) id: SnapshotId,
+    /// What is compared with peers' snapshots of the same slot.
+    pub(super) compared: u64,
     chunks: Vec<Bytes>,
     /// Where each chunk begins.
     starts: Vec<u64>,
@@ -29,7 +31,7 @@ pub(super) struct InMemory {
 }
 
 impl InMemory {
-    pub(super) fn new(id: SnapshotId, chunks: Vec<Bytes>) -> Self {
+    pub(super) fn new(id: SnapshotId, compared: u64, chunks: Vec<Bytes>) -> Self {
         let starts = chunks.iter().scan(0, |end, chunk| {
             let start = *end;
             *end += chunk.len() as u64;
@@ -37,6 +39,7 @@ impl InMemory {
         });
         InMemory {
             id,
+            compared,
             starts: starts.collect(),
             chunks,
             asked_ns: 0,
@@ -193,7 +196,7 @@ mod tests {
             digest: 0,
         };
         let chunks = ["012", "", "3", "456789"].map(|text| Bytes::from_static(text.as_bytes()));
-        let memory = InMemory::new(id, chunks.into());
+        let memory = InMemory::new(id, id.digest, chunks.into());
         for offset in 0..12usize {
             for len in 1..12usize {
                 let expected = &b"0123456789"[offset.min(10)..(offset + len).min(10)];

@@ -1,0 +1,149 @@
+//! Claims, by demand: an executor is looked for where a client waits, and nowhere else.
+//!
+//! No lease and no clock is needed: what makes a claim safe is the epoch in the log. Ranks only keep several replicas
+//! from claiming at once.
+
+use super::api::Output;
+use super::office::Office;
+use super::{Driver, MS};
+use crate::command::{Command, Outcome};
+use crate::shared::StreamState;
+use quorate_core::{ReplicaId, Wire};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// When a claim that came to nothing may be followed by another.
+const CLAIM_AGAIN_NS: u64 = 500 * MS;
+/// Probes of one period.
+const PROBES: u64 = 4;
+/// Probes of peers that wait for a quorum, at most.
+const PROBED_MAX: usize = 64;
+
+/// What this replica knows of the need for an executor.
+#[derive(Debug, Default)]
+pub(super) struct Demand {
+    pub(super) rank: u32,
+    /// The epoch that an own claim began, and the length at which it did: to take office in.
+    pub(super) won: Option<(u64, u64)>,
+    /// Since when a client waits.
+    waiting_ns: Option<u64>,
+    alive_ns: u64,
+    epoch_ns: u64,
+    probed_ns: u64,
+    down: BTreeSet<ReplicaId>,
+    claim_token: Option<u64>,
+    claim_again_ns: u64,
+    /// Probes of peers by the token of the quorum's answer: the peer's token, and the epoch.
+    probes: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Demand {
+    pub(super) fn wait(&mut self, waiting: bool, now_ns: u64) {
+        match waiting {
+            true => {
+                self.waiting_ns.get_or_insert(now_ns);
+            }
+            false => self.waiting_ns = None,
+        }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting_ns.is_some()
+    }
+
+    pub(super) fn alive(&mut self, peer: ReplicaId, executor: Option<ReplicaId>, now_ns: u64) {
+        if executor == Some(peer) {
+            self.alive_ns = now_ns;
+        }
+    }
+
+    pub(super) fn note_down(&mut self, peer: ReplicaId, down: bool) {
+        match down {
+            true => self.down.insert(peer),
+            false => self.down.remove(&peer),
+        };
+    }
+
+    pub(super) fn saw_epoch(&mut self, now_ns: u64) {
+        self.epoch_ns = now_ns;
+        self.claim_token = None;
+    }
+}
+
+impl Driver {
+    pub(super) fn advance_demand(&mut self) {
+        let Some(waiting_ns) = self.demand.waiting_ns else {
+            return;
+        };
+        if !matches!(self.office, Office::None) {
+            return;
+        }
+        let demand = &self.demand;
+        let later_ns = u64::from(demand.rank) * self.config.rank_step_ns;
+        let patience_ns = match self.stream.executor {
+            None => 0,
+            Some(executor) if executor == self.config.me => 0,
+            Some(executor) if demand.down.contains(&executor) => self.config.claim_after_down_ns,
+            Some(_) => self.config.claim_after_ns,
+        };
+        let heard_ns = waiting_ns.max(demand.alive_ns).max(demand.epoch_ns);
+        if let Some(peer) = self.stream.executor
+            && peer != self.config.me
+            && self.now_ns >= self.demand.probed_ns + self.config.claim_after_ns / PROBES
+        {
+            self.demand.probed_ns = self.now_ns;
+            let epoch = self.stream.epoch;
+            self.out.push_back(Output::Probe { peer, epoch });
+        }
+        let is_due = self.now_ns >= heard_ns + patience_ns + later_ns;
+        let is_free = self.demand.claim_token.is_none() || self.now_ns >= self.demand.claim_again_ns;
+        // One whose server does not follow cannot serve soon.
+        if is_due && is_free && self.now_ns >= self.demand.claim_again_ns && self.is_following() {
+            self.claim(self.stream.epoch, self.config.me);
+        }
+    }
+
+    pub(super) fn claim(&mut self, over: u64, by: ReplicaId) {
+        let token = self.token();
+        self.demand.claim_token = Some(token);
+        self.demand.claim_again_ns = self.now_ns + CLAIM_AGAIN_NS;
+        let version = self.config.version;
+        let body = Command::Claim { over, by, version }.to_bytes();
+        self.out.push_back(Output::Submit { token, body });
+    }
+
+    /// Takes the result of a claim; says whether it was one. That it was accepted is learnt from what is applied.
+    pub(super) fn claim_result(&mut self, token: u64, outcome: Option<Outcome>) -> bool {
+        if self.demand.claim_token != Some(token) {
+            return false;
+        }
+        self.demand.claim_token = None;
+        if let Some(Outcome::Unfit { needed }) = outcome {
+            let version = self.config.version;
+            self.fail(format!(
+                "the data was written by {needed}, and this server is {version}: install {needed} or later"
+            ));
+        }
+        true
+    }
+
+    /// A peer's face asks whether this replica executes. A quorum is asked, the server is not: one with a long script
+    /// executes all the same.
+    pub(super) fn probed(&mut self, token: u64, epoch: u64) {
+        if !self.office.is_of(epoch) || self.demand.probes.len() >= PROBED_MAX {
+            let alive = false;
+            return self.out.push_back(Output::ProbeReply { token, alive });
+        }
+        let read = self.token();
+        self.demand.probes.insert(read, (token, epoch));
+        self.out.push_back(Output::QuorumRead { token: read });
+    }
+
+    pub(super) fn probe_result(&mut self, read: u64, state: Option<StreamState>) -> bool {
+        let Some((token, epoch)) = self.demand.probes.remove(&read) else {
+            return false;
+        };
+        let alive = self.office.is_of(epoch) && state.is_some_and(|state| state.epoch == epoch);
+        self.out.push_back(Output::ProbeReply { token, alive });
+        true
+    }
+}

@@ -1,0 +1,29 @@
+//! An unmodified Redis or Valkey as a replicated state machine, by its effects.
+//!
+//! One replica, the *executor*, lets its server run the commands of clients. What this server would send to a replica
+//! of its own, its *effects*, is what the log orders; the servers of the other replicas follow that stream. Answers
+//! wait until the effects that they rest on are accepted. So every command works as with a single server, and no
+//! acknowledged write is lost when the executor changes.
+//!
+//! - [`Stream`] is the replicated state, an [`Application`](quorate_core::Application) of a few numbers: who executes in
+//!   which epoch, and how long the stream is.
+//! - [`Driver`] speaks to one server. It is a state machine: the same code runs against real servers and against one in
+//!   a simulator.
+//! - [`Shared`] is what the two have in common.
+//!
+//! Nothing here reads a clock, a socket or a file.
+
+mod command;
+mod driver;
+mod rdb;
+mod shared;
+mod snapshot;
+mod stream;
+mod units;
+
+pub use command::{BODY_TAG, Command, Flavour, Outcome, ServerVersion};
+pub use driver::{Config, Conn, Driver, Gate, Input, Life, Mutant, Note, Output, Role, Status};
+pub use rdb::{Files, GENESIS_OFFSET, MemoryFiles, MemoryRdb, Rdb, RdbWriter, genesis, offset_of};
+pub use shared::{STREAM_ID, Shared, StreamState};
+pub use snapshot::Cut;
+pub use stream::{Stream, StreamQuery};
