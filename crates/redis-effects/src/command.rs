@@ -52,6 +52,10 @@ pub enum Command {
         over: u64,
         /// The replica that is to execute.
         by: ReplicaId,
+        /// A number of the process that claims, which no other process of the replica has. One that is started anew
+        /// reads its own old claims in the log, and must not take office on them: commands of the process before it
+        /// may still be on their way.
+        boot: u64,
         /// The version of its server.
         version: ServerVersion,
     },
@@ -122,10 +126,16 @@ impl Wire for Command {
     fn encode(&self, out: &mut Encoder) {
         out.u8(BODY_TAG);
         match self {
-            Command::Claim { over, by, version } => {
+            Command::Claim {
+                over,
+                by,
+                boot,
+                version,
+            } => {
                 out.u8(CLAIM);
                 out.varint(*over);
                 encode_replica(Some(*by), out);
+                out.u64(*boot);
                 version.encode(out);
             }
             Command::Effects {
@@ -152,6 +162,7 @@ impl Wire for Command {
             CLAIM => Ok(Command::Claim {
                 over: input.varint()?,
                 by: decode_replica(input)?.ok_or(WireError::Range("number of a replica"))?,
+                boot: input.u64()?,
                 version: ServerVersion::decode(input)?,
             }),
             EFFECTS => {

@@ -37,6 +37,8 @@ pub struct StreamState {
 pub(crate) struct Claimed {
     pub(crate) epoch: u64,
     pub(crate) by: Option<ReplicaId>,
+    /// The process that claimed, where that is known.
+    pub(crate) boot: Option<u64>,
     /// The length of the stream at which the epoch before ended; `None` if claims were missed.
     pub(crate) len: Option<u64>,
 }
@@ -212,6 +214,7 @@ impl Shared {
             inner.note_claim(Claimed {
                 epoch: state.epoch,
                 by: state.executor,
+                boot: None,
                 len: None,
             });
         }

@@ -96,7 +96,12 @@ impl State {
         let outcome = match Command::from_bytes(body.clone()) {
             Err(_) => Outcome::Malformed,
             Ok(_) if admission == Admission::Nothing => Outcome::NoSpace,
-            Ok(Command::Claim { over, by, version }) => self.claim(over, by, version, &mut change),
+            Ok(Command::Claim {
+                over,
+                by,
+                boot,
+                version,
+            }) => self.claim(over, (by, boot), version, &mut change),
             Ok(Command::Effects { .. }) if admission != Admission::All => Outcome::NoSpace,
             Ok(Command::Effects {
                 epoch,
@@ -112,7 +117,7 @@ impl State {
     fn claim(
         &mut self,
         over: u64,
-        by: ReplicaId,
+        (by, boot): (ReplicaId, u64),
         version: ServerVersion,
         change: &mut Change,
     ) -> Outcome {
@@ -141,6 +146,7 @@ impl State {
         change.claim = Some(Claimed {
             epoch,
             by: Some(by),
+            boot: Some(boot),
             len: Some(len),
         });
         Outcome::Claimed { epoch, len }

@@ -15,6 +15,8 @@ const MS: u64 = 1_000_000;
 pub struct Config {
     /// The replica of the driver.
     pub me: ReplicaId,
+    /// A number that no other process of this replica has or had.
+    pub boot: u64,
     /// The version of its server.
     pub version: ServerVersion,
     /// The server's user for the driver.
@@ -48,9 +50,10 @@ pub struct Config {
 impl Config {
     /// The defaults, for a replica and its server.
     #[must_use]
-    pub fn new(me: ReplicaId, version: ServerVersion) -> Config {
+    pub fn new(me: ReplicaId, boot: u64, version: ServerVersion) -> Config {
         Config {
             me,
+            boot,
             version,
             user: "quorate".to_owned(),
             password: String::new(),
@@ -218,8 +221,13 @@ pub enum Input {
         /// The state of the stream.
         state: Option<StreamState>,
     },
-    /// Another replica is to execute.
+    /// Another replica is to execute, if this one does.
     MoveTo(ReplicaId),
+    /// The executor of an epoch has offered its office ([`Output::Offer`]).
+    Offered {
+        /// The epoch to claim over.
+        epoch: u64,
+    },
     /// Behind [`Gate::Closed`]: no client has a connection to the server any more.
     ClientsClosed,
 }
@@ -312,6 +320,13 @@ pub enum Output {
         /// The replica to ask.
         peer: ReplicaId,
         /// The epoch in which it is said to execute.
+        epoch: u64,
+    },
+    /// Tell a peer's driver that it may claim ([`Input::Offered`]): nothing is under way here.
+    Offer {
+        /// The replica that is to execute.
+        peer: ReplicaId,
+        /// The epoch to claim over.
         epoch: u64,
     },
     /// Answer a probe.

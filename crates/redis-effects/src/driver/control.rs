@@ -121,7 +121,7 @@ impl Driver {
 
     fn told_role(&mut self, ask: Ask, role: RoleReply) {
         if let RoleReply::Master { offset } | RoleReply::Replica { offset, .. } = role {
-            self.server.offset = offset;
+            self.note_progress(offset);
         }
         match ask {
             Ask::Barrier => self.barrier(role),

@@ -98,16 +98,28 @@ impl Driver {
         let is_free = self.demand.claim_token.is_none() || self.now_ns >= self.demand.claim_again_ns;
         // One whose server does not follow cannot serve soon.
         if is_due && is_free && self.now_ns >= self.demand.claim_again_ns && self.is_following() {
-            self.claim(self.stream.epoch, self.config.me);
+            self.claim(self.stream.epoch);
         }
     }
 
-    pub(super) fn claim(&mut self, over: u64, by: ReplicaId) {
+    /// The executor has stepped down in favour of this replica.
+    pub(super) fn offered(&mut self, epoch: u64) {
+        if self.stream.epoch == epoch && self.is_following() {
+            self.claim(epoch);
+        }
+    }
+
+    fn claim(&mut self, over: u64) {
         let token = self.token();
         self.demand.claim_token = Some(token);
         self.demand.claim_again_ns = self.now_ns + CLAIM_AGAIN_NS;
-        let version = self.config.version;
-        let body = Command::Claim { over, by, version }.to_bytes();
+        let claim = Command::Claim {
+            over,
+            by: self.config.me,
+            boot: self.config.boot,
+            version: self.config.version,
+        };
+        let body = claim.to_bytes();
         self.out.push_back(Output::Submit { token, body });
     }
 

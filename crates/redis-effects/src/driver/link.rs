@@ -129,7 +129,9 @@ impl Driver {
                 self.write(Conn::Link, Bytes::from_static(b"+PONG\r\n"));
             }
             (b"replconf", [what, acknowledged, ..]) if is_known && what.eq_ignore_ascii_case(b"ack") => {
-                self.server.offset = offset(acknowledged).unwrap_or(self.server.offset);
+                if let Some(acknowledged) = offset(acknowledged) {
+                    self.note_progress(acknowledged);
+                }
             }
             (b"replconf", _) if is_known => self.write(Conn::Link, Bytes::from_static(b"+OK\r\n")),
             (b"psync", [_, from]) if is_known => self.psync(offset(from)),

@@ -136,6 +136,7 @@ impl Driver {
             Input::Result { token, result } => self.result(token, result),
             Input::ReadResult { token, state } => self.read_result(token, state),
             Input::MoveTo(target) => self.move_to(target),
+            Input::Offered { epoch } => self.offered(epoch),
             Input::ClientsClosed => self.clients_closed(),
             // Of a process that is replaced.
             Input::Started { .. }
@@ -159,6 +160,7 @@ impl Driver {
         let is_idle = self.is_following()
             && !self.demand.is_waiting()
             && self.control.is_quiet()
+            && self.has_caught_up()
             && !self.saving.is_under_way();
         match is_idle || self.failed {
             true => None,

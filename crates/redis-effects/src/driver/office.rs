@@ -106,7 +106,9 @@ impl Driver {
             Office::Leaving(office) if office.epoch == ended => office.end = end,
             Office::Leaving(_) | Office::None => {}
         }
-        self.demand.won = match (claim.by == Some(self.config.me), end) {
+        // V4: a claim of the process before this one is no office to take.
+        let is_own = claim.by == Some(self.config.me) && claim.boot == Some(self.config.boot);
+        self.demand.won = match (is_own, end) {
             (true, Some(len)) => Some((claim.epoch, len)),
             _ => None,
         };

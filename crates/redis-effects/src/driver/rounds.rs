@@ -51,7 +51,7 @@ struct Flight {
 struct Move {
     target: ReplicaId,
     since_ns: u64,
-    token: Option<u64>,
+    is_offered: bool,
 }
 
 /// An executor whose clients are served.
@@ -232,7 +232,7 @@ impl Driver {
         }
         let is_last = offset == office.accepted && office.is_at_rest();
         if is_last {
-            self.claim_for_target();
+            self.offer();
         }
     }
 
@@ -434,11 +434,10 @@ impl Driver {
             && office.moving.is_none()
             && target != me
         {
-            let token = None;
             office.moving = Some(Move {
                 target,
                 since_ns,
-                token,
+                is_offered: false,
             });
         }
     }
@@ -453,17 +452,15 @@ impl Driver {
     }
 
     /// Nothing is held, and nothing that the server has is not accepted: another one may execute.
-    fn claim_for_target(&mut self) {
-        let next = self.next_token + 1;
+    fn offer(&mut self) {
         let Some(office) = self.executing() else {
             return;
         };
-        let over = office.epoch;
-        let Some(moving) = office.moving.as_mut().filter(|moving| moving.token.is_none()) else {
-            return;
-        };
-        moving.token = Some(next);
-        let by = moving.target;
-        self.claim(over, by);
+        let epoch = office.epoch;
+        if let Some(moving) = office.moving.as_mut().filter(|moving| !moving.is_offered) {
+            moving.is_offered = true;
+            let peer = moving.target;
+            self.out.push_back(Output::Offer { peer, epoch });
+        }
     }
 }

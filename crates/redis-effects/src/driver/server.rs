@@ -1,18 +1,20 @@
 //! Processes of the server: from which RDB they start, and how often they die.
 
 use super::api::{Conn, Life, Note, Output};
-use super::control::Control;
+use super::control::{Ask, Control};
 use super::link::Link;
 use super::office::Office;
 use super::{Driver, MS};
 use std::collections::VecDeque;
 
-/// Deaths within [`DEATHS_NS`] with one RDB after which it is taken for damaged.
+/// Deaths within [`DEATHS_NS`], of processes with one RDB that did not catch up, after which it is taken for damaged.
 const DEATHS_MAX: usize = 3;
 /// The time in which deaths are counted together.
 const DEATHS_NS: u64 = 60_000 * MS;
 /// How long a process has to connect its link, after which it is replaced.
 const JOIN_NS: u64 = 120_000 * MS;
+/// How often a process that catches up is asked how far it is.
+const PROGRESS_NS: u64 = 20 * MS;
 /// The pause before a process that died is replaced, for each death.
 const PAUSE_NS: u64 = 100 * MS;
 
@@ -26,6 +28,9 @@ pub(super) struct Server {
     /// The offset of the RDB that it began with.
     base: u64,
     began_ns: u64,
+    /// Whether it has had all of the stream once.
+    has_caught_up: bool,
+    asked_ns: u64,
     /// When deaths happened, all with the RDB of `base`.
     deaths: VecDeque<u64>,
     /// When to start the next process, in the place of one that died.
@@ -43,6 +48,7 @@ impl Driver {
         self.server.base = base.offset;
         self.server.offset = base.offset;
         self.server.began_ns = self.now_ns;
+        self.server.has_caught_up = false;
         self.server.start_ns = None;
         self.control = Control::default();
         self.link = Link::default();
@@ -74,7 +80,10 @@ impl Driver {
         self.link = Link::default();
         self.server.deaths_total += 1;
         let deaths = &mut self.server.deaths;
-        deaths.push_back(self.now_ns);
+        // What dies for want of memory, or by a hand, has done so without a reason in its data.
+        if !self.server.has_caught_up {
+            deaths.push_back(self.now_ns);
+        }
         deaths.retain(|death| self.now_ns - death < DEATHS_NS);
         let count = deaths.len();
         if count >= DEATHS_MAX && self.shared.lock().base.offset == self.server.base {
@@ -87,7 +96,7 @@ impl Driver {
             ));
             return;
         }
-        self.server.start_ns = Some(self.now_ns + PAUSE_NS * (count as u64 - 1));
+        self.server.start_ns = Some(self.now_ns + PAUSE_NS * (count as u64).saturating_sub(1));
     }
 
     pub(super) fn fail(&mut self, why: String) {
@@ -100,7 +109,22 @@ impl Driver {
         self.out.push_back(Output::Fail(why));
     }
 
+    pub(super) fn has_caught_up(&self) -> bool {
+        self.server.has_caught_up
+    }
+
+    /// The server told how far it is.
+    pub(super) fn note_progress(&mut self, offset: u64) {
+        self.server.offset = offset;
+        self.server.has_caught_up |= self.link.is_streaming() && offset >= self.stream.len;
+    }
+
     pub(super) fn advance_server(&mut self) {
+        let is_due = self.now_ns >= self.server.asked_ns + PROGRESS_NS;
+        if is_due && self.is_following() && !self.has_caught_up() && self.control.is_quiet() {
+            self.server.asked_ns = self.now_ns;
+            self.ask(Ask::Progress, &["ROLE"]);
+        }
         if self.server.start_ns.is_some_and(|at| at <= self.now_ns) {
             self.reload("the last one died");
         }
