@@ -156,7 +156,11 @@ fn text(input: &[u8]) -> Option<(String, &[u8])> {
         (3, kind @ 0..=2) => {
             let bytes = 1 << kind;
             let (digits, rest) = rest.split_at_checked(bytes)?;
-            let mut wide = [if digits[bytes - 1] & 0x80 == 0 { 0 } else { 0xff }; 8];
+            let mut wide = [if digits[bytes - 1] & 0x80 == 0 {
+                0
+            } else {
+                0xff
+            }; 8];
             wide[..bytes].copy_from_slice(digits);
             let number = i64::from_le_bytes(wide).to_string();
             return Some((number, rest));

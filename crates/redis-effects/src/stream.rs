@@ -167,8 +167,8 @@ impl State {
         }
         let bytes = piece.0.len() as u64;
         if start > self.end() {
-            let is_full = self.pending.len() >= PENDING_MAX
-                || self.pending_bytes + bytes > PENDING_BYTES_MAX;
+            let is_full =
+                self.pending.len() >= PENDING_MAX || self.pending_bytes + bytes > PENDING_BYTES_MAX;
             if is_full && !self.pending.contains_key(&start) {
                 let len = self.stream.len;
                 return Outcome::Beyond { len };
@@ -214,10 +214,7 @@ impl Application for Stream {
     }
 
     fn grows(body: &Bytes) -> bool {
-        !matches!(
-            Command::from_bytes(body.clone()),
-            Ok(Command::Claim { .. })
-        )
+        !matches!(Command::from_bytes(body.clone()), Ok(Command::Claim { .. }))
     }
 
     fn is_retractable(&self, _: &Bytes) -> bool {

@@ -235,7 +235,10 @@ mod tests {
                 assert_eq!(units.complete(), 100 + complete, "after {received}");
             }
             let piece = units.take(1 << 20).unwrap();
-            assert_eq!((piece.start, &piece.bytes[..], piece.last), (100, stream.as_bytes(), true));
+            assert_eq!(
+                (piece.start, &piece.bytes[..], piece.last),
+                (100, stream.as_bytes(), true)
+            );
             assert_eq!(units.take(1 << 20), None);
             assert_eq!(units.taken(), units.received());
         }
@@ -246,7 +249,9 @@ mod tests {
         let long = command(&["SET", "a", &"x".repeat(200_000)]);
         let short = command(&["SET", "b", "1"]);
         let mut units = Units::new(1);
-        units.push((short.clone() + &long + &short).as_bytes()).unwrap();
+        units
+            .push((short.clone() + &long + &short).as_bytes())
+            .unwrap();
         let pieces: Vec<_> = std::iter::from_fn(|| units.take(90_000)).collect();
         let lengths: Vec<_> = pieces.iter().map(|p| (p.bytes.len(), p.last)).collect();
         let (short, long) = (short.len(), long.len());
@@ -259,12 +264,22 @@ mod tests {
                 (long - 180_000 + short, true)
             ]
         );
-        assert!(pieces.windows(2).all(|p| p[0].start + p[0].bytes.len() as u64 == p[1].start));
+        assert!(
+            pieces
+                .windows(2)
+                .all(|p| p[0].start + p[0].bytes.len() as u64 == p[1].start)
+        );
     }
 
     #[test]
     fn what_is_no_command_is_an_error() {
-        for wrong in ["+OK\r\n", "$3\r\nabc\r\n", "*0\r\n", "*1\r\n*1\r\n", "*x\r\n"] {
+        for wrong in [
+            "+OK\r\n",
+            "$3\r\nabc\r\n",
+            "*0\r\n",
+            "*1\r\n*1\r\n",
+            "*x\r\n",
+        ] {
             assert!(Units::new(1).push(wrong.as_bytes()).is_err(), "{wrong:?}");
         }
         assert!(Units::new(1).push(&[b'*'; 100]).is_err());

@@ -190,6 +190,10 @@ impl World {
     }
 
     pub(crate) fn release(&mut self, index: usize, up_to: u64) {
+        let is_first_kept = |held: &Held| held.label > up_to;
+        if self.nodes[index].held.front().is_none_or(is_first_kept) {
+            return;
+        }
         while let Some(held) = self.nodes[index].held.pop_front() {
             if held.label > up_to {
                 self.nodes[index].held.push_front(held);
@@ -213,7 +217,10 @@ impl World {
         let Phase::Given(op, _) = client.phase else {
             return;
         };
-        if client.connection.is_none_or(|(.., number)| number != number_of) {
+        if client
+            .connection
+            .is_none_or(|(.., number)| number != number_of)
+        {
             return;
         }
         client.input.extend_from_slice(bytes);

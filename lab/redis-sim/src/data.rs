@@ -148,15 +148,11 @@ impl Data {
                 self.keys
                     .insert("script:time".to_owned(), Value::Text(time.clone()));
                 let mut done = self.increment(key);
-                done.effects.insert(
-                    0,
-                    vec!["SET".to_owned(), "script:time".to_owned(), time],
-                );
+                done.effects
+                    .insert(0, vec!["SET".to_owned(), "script:time".to_owned(), time]);
                 done
             }
-            ("PUBLISH", [channel, message]) => {
-                Done::number(0).with(&["PUBLISH", channel, message])
-            }
+            ("PUBLISH", [channel, message]) => Done::number(0).with(&["PUBLISH", channel, message]),
             ("SELECT" | "PING", _) => Done::reply("+OK\r\n"),
             _ => Done::reply("-ERR unknown command\r\n"),
         }

@@ -386,9 +386,15 @@ impl Fake {
     fn psync(&mut self, socket: Socket, from: u64) {
         if self.is_master && from > self.backlog_begin && from <= self.offset + 1 {
             self.tap = Some((from - 1, false));
-            self.reply(socket, "+CONTINUE 9876543210987654321098765432109876543210\r\n");
+            self.reply(
+                socket,
+                "+CONTINUE 9876543210987654321098765432109876543210\r\n",
+            );
         } else {
-            self.reply(socket, "+FULLRESYNC 9876543210987654321098765432109876543210 1\r\n");
+            self.reply(
+                socket,
+                "+FULLRESYNC 9876543210987654321098765432109876543210 1\r\n",
+            );
         }
     }
 

@@ -171,7 +171,9 @@ impl World {
         };
         let (applied, digest) = (*applied, *digest);
         if *self.cuts.entry(applied).or_insert(digest) != digest {
-            self.fail(format!("V1: the states of two replicas differ after {applied} commands"));
+            self.fail(format!(
+                "V1: the states of two replicas differ after {applied} commands"
+            ));
         }
     }
 }

@@ -136,7 +136,9 @@ fn judge_set(ops: &[Op], values: &FinalValues) -> Result<(), String> {
     });
     let gone = added.filter(|m| !values.members.contains(m) && popped.binary_search(m).is_err());
     match gone.count() {
-        lost if lost > unknown => Err(format!("{lost} members are lost, {unknown} may be taken out")),
+        lost if lost > unknown => Err(format!(
+            "{lost} members are lost, {unknown} may be taken out"
+        )),
         _ => Ok(()),
     }
 }
@@ -239,7 +241,11 @@ mod tests {
 
     #[test]
     fn counters_that_go_back_or_repeat_are_seen() {
-        let good = [op(Ask::Count, 1, 5, 1), op(Ask::Count, 2, 3, 2), op(Ask::Read, 6, 7, 2)];
+        let good = [
+            op(Ask::Count, 1, 5, 1),
+            op(Ask::Count, 2, 3, 2),
+            op(Ask::Read, 6, 7, 2),
+        ];
         assert_eq!(judge(&good, &values(2, &[])), Ok(()));
         assert!(judge(&good, &values(1, &[])).is_err(), "lost");
         assert!(judge(&good, &values(3, &[])).is_err(), "doubled");
@@ -266,11 +272,23 @@ mod tests {
     fn stale_reads_are_seen() {
         let set = |v, begin, end| op(Ask::Set(0, v), begin, end, 0);
         let get = |v, begin, end| op(Ask::Get(0), begin, end, v);
-        let good = [set(1, 1, 4), get(1, 2, 3), set(2, 5, 9), get(1, 6, 7), get(2, 7, 8)];
+        let good = [
+            set(1, 1, 4),
+            get(1, 2, 3),
+            set(2, 5, 9),
+            get(1, 6, 7),
+            get(2, 7, 8),
+        ];
         assert_eq!(judge(&good, &FinalValues::default()), Ok(()));
         let stale = [set(1, 1, 2), set(2, 3, 4), get(1, 5, 6)];
         assert!(judge(&stale, &FinalValues::default()).is_err());
-        let turns = [set(1, 1, 10), set(2, 1, 10), get(1, 2, 3), get(2, 4, 5), get(1, 6, 7)];
+        let turns = [
+            set(1, 1, 10),
+            set(2, 1, 10),
+            get(1, 2, 3),
+            get(2, 4, 5),
+            get(1, 6, 7),
+        ];
         assert!(judge(&turns, &FinalValues::default()).is_err());
         let early = [get(1, 1, 2), set(1, 3, 4)];
         assert!(judge(&early, &FinalValues::default()).is_err());

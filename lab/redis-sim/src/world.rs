@@ -189,7 +189,11 @@ impl World {
         while !self.is_calm() {
             if self.now_ns > calm_ns {
                 let states: Vec<_> = self.nodes.iter().map(Node::describe).collect();
-                let waiting: Vec<_> = self.clients.iter().map(|c| format!("{:?}", c.phase)).collect();
+                let waiting: Vec<_> = self
+                    .clients
+                    .iter()
+                    .map(|c| format!("{:?}", c.phase))
+                    .collect();
                 return Err(format!("no calm after a minute: {states:?} {waiting:?}"));
             }
             self.step()?;
@@ -256,7 +260,10 @@ impl World {
         self.now_ns = self.now_ns.max(at_ns);
         self.happen(event);
         match self.failure.take() {
-            Some(why) => Err(format!("at {:.3} ms: {why}", self.now_ns as f64 / MS as f64)),
+            Some(why) => Err(format!(
+                "at {:.3} ms: {why}",
+                self.now_ns as f64 / MS as f64
+            )),
             None => Ok(()),
         }
     }
@@ -332,7 +339,8 @@ impl World {
         for act in acts {
             match act {
                 Act::Send(socket, bytes) => {
-                    let at_ns = self.nodes[index].lane(socket, self.now_ns, self.rng.u64(10_000..150_000));
+                    let at_ns =
+                        self.nodes[index].lane(socket, self.now_ns, self.rng.u64(10_000..150_000));
                     let event = Event::FromServer(index, life, socket, bytes);
                     self.after(at_ns - self.now_ns, event);
                 }
@@ -510,7 +518,8 @@ impl World {
         let node_life = node.life;
         let saved = node.server.as_mut().filter(|_| node.server_life == life);
         let rdb = saved.and_then(Fake::take_rdb).filter(|_| !is_torn);
-        let rdb = rdb.map(|bytes| Arc::new(MemoryRdb(bytes)) as Arc<dyn quorate_redis_effects::Rdb>);
+        let rdb =
+            rdb.map(|bytes| Arc::new(MemoryRdb(bytes)) as Arc<dyn quorate_redis_effects::Rdb>);
         let delay_ns = self.hop();
         self.after(
             delay_ns,
@@ -602,13 +611,7 @@ impl World {
         let (applied, life) = (node.applied, node.life);
         let state = node.stream.query(&StreamQuery);
         let is_answered = |read: &Read| read.by == (index, life) && read.after <= applied;
-        let answered: Vec<Read> = self
-            .log
-            .reads
-            .iter()
-            .copied()
-            .filter(is_answered)
-            .collect();
+        let answered: Vec<Read> = self.log.reads.iter().copied().filter(is_answered).collect();
         self.log.reads.retain(|read| !is_answered(read));
         for Read { token, .. } in answered {
             let state = Some(state).filter(|_| self.rng.u8(..) >= self.faults.lost_of_256);
@@ -678,11 +681,15 @@ impl World {
             return;
         }
         if offset > self.reference.len() {
-            self.fail(format!("V2: server {index} is at {offset}, beyond the stream"));
+            self.fail(format!(
+                "V2: server {index} is at {offset}, beyond the stream"
+            ));
         } else if let Some(right) = self.reference.digest_at(offset)
             && right != digest
         {
-            self.fail(format!("V2: server {index} holds other data at offset {offset}"));
+            self.fail(format!(
+                "V2: server {index} holds other data at offset {offset}"
+            ));
         }
     }
 
@@ -692,10 +699,7 @@ impl World {
             let standing = node.server.as_ref().map(Fake::standing);
             node.applied == self.log.entries.len()
                 && standing.is_some_and(|(_, offset, _)| offset == len)
-                && matches!(
-                    node.driver.status().role,
-                    Role::Following | Role::Executing
-                )
+                && matches!(node.driver.status().role, Role::Following | Role::Executing)
         };
         self.nodes.iter().all(is_rested)
             && (self.clients.iter()).all(|client| matches!(client.phase, Phase::Idle))
@@ -710,7 +714,9 @@ impl World {
             executors += usize::from(is_master);
             if self.reference.digest_at(offset) != Some(digest) {
                 let index = node.index;
-                return Err(format!("server {index} holds other data in the end, at {offset}"));
+                return Err(format!(
+                    "server {index} holds other data in the end, at {offset}"
+                ));
             }
         }
         if executors > 1 {

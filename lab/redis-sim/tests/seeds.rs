@@ -3,10 +3,14 @@
 use quorate_redis_effects::Mutant;
 use quorate_redis_sim::{Options, Report, World};
 
-/// The first seed of the run, and how many: `QUORATE_SEEDS` has the number.
+/// The seeds of the run: `QUORATE_FIRST_SEED` and `QUORATE_SEEDS` say where it begins and how many there are.
 fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let count = std::env::var("QUORATE_SEEDS").ok();
-    0..count.and_then(|count| count.parse().ok()).unwrap_or(usual)
+    let number = |name| {
+        let text = std::env::var(name).ok();
+        text.and_then(|text| text.parse().ok())
+    };
+    let first = number("QUORATE_FIRST_SEED").unwrap_or(0);
+    first..first + number("QUORATE_SEEDS").unwrap_or(usual)
 }
 
 #[test]
@@ -27,7 +31,13 @@ fn groups_answer_as_one_server_whatever_breaks() {
         }
     }
     println!("{sum:?}");
-    let happened = [sum.answered, sum.continued, sum.tails, sum.saved, sum.installed];
+    let happened = [
+        sum.answered,
+        sum.continued,
+        sum.tails,
+        sum.saved,
+        sum.installed,
+    ];
     assert!(happened.iter().all(|count| *count > 0), "{sum:?}");
 }
 

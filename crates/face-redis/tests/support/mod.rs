@@ -9,7 +9,7 @@
 
 use bytes::{Bytes, BytesMut};
 use quorate_core::{Application, At};
-use quorate_face_redis::{FaceOptions, Limits, Subscriptions, Users, serve};
+use quorate_face_redis::{FaceOptions, Limits, RedisApplication, Subscriptions, Users, serve};
 use quorate_redis_store::Store;
 use quorate_resp::{Reply, encode_request};
 use quorate_server::{Budget, CLIENT_MEMORY, Door, Failure, Handle, Listener, Request};
@@ -47,7 +47,7 @@ pub fn start_with(limits: Limits, users: Users, client_memory: usize) -> Served 
     let listener = Listener::new(port, Door::Client).expect("a listener");
     let listener = listener.budgeted(budget.clone());
     let address = listener.local_addr().expect("it is bound");
-    let (handle, requests) = Handle::<Store>::new(100);
+    let (handle, requests) = Handle::<RedisApplication>::new(100);
     let subscriptions = Arc::new(Subscriptions::default());
     let served = Served {
         address,
@@ -57,6 +57,7 @@ pub fn start_with(limits: Limits, users: Users, client_memory: usize) -> Served 
         failure: Arc::default(),
     };
     let store = Store::with_subscribers(subscriptions.clone());
+    let store = RedisApplication::Embedded(store);
     let counts = [&served.ordered, &served.asked].map(Arc::clone);
     tokio::spawn(answer_all(store, requests, counts, served.failure.clone()));
     let options = FaceOptions {
@@ -71,8 +72,8 @@ pub fn start_with(limits: Limits, users: Users, client_memory: usize) -> Served 
 
 /// Does what a core does, alone.
 async fn answer_all(
-    mut store: Store,
-    mut requests: tokio::sync::mpsc::Receiver<Request<Store>>,
+    mut store: RedisApplication,
+    mut requests: tokio::sync::mpsc::Receiver<Request<RedisApplication>>,
     [ordered, asked]: [Arc<AtomicUsize>; 2],
     failure: Arc<Mutex<Option<Failure>>>,
 ) {

@@ -379,11 +379,17 @@ impl fmt::Display for Note {
                 epoch,
                 tail: Some(tail),
             } => {
-                write!(f, "epoch {epoch} ended, {tail} bytes of it were never ordered")
+                write!(
+                    f,
+                    "epoch {epoch} ended, {tail} bytes of it were never ordered"
+                )
             }
             Note::Deposed { epoch, tail: None } => write!(f, "epoch {epoch} ended"),
             Note::Reload { offset, why } => {
-                write!(f, "a server is started from the RDB at offset {offset}: {why}")
+                write!(
+                    f,
+                    "a server is started from the RDB at offset {offset}: {why}"
+                )
             }
             Note::Saved { offset } => write!(f, "an RDB was saved at offset {offset}"),
         }

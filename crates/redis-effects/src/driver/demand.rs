@@ -95,7 +95,8 @@ impl Driver {
             self.out.push_back(Output::Probe { peer, epoch });
         }
         let is_due = self.now_ns >= heard_ns + patience_ns + later_ns;
-        let is_free = self.demand.claim_token.is_none() || self.now_ns >= self.demand.claim_again_ns;
+        let is_free =
+            self.demand.claim_token.is_none() || self.now_ns >= self.demand.claim_again_ns;
         // One whose server does not follow cannot serve soon.
         if is_due && is_free && self.now_ns >= self.demand.claim_again_ns && self.is_following() {
             self.claim(self.stream.epoch);

@@ -128,7 +128,9 @@ impl Driver {
                 self.link.is_known = true;
                 self.write(Conn::Link, Bytes::from_static(b"+PONG\r\n"));
             }
-            (b"replconf", [what, acknowledged, ..]) if is_known && what.eq_ignore_ascii_case(b"ack") => {
+            (b"replconf", [what, acknowledged, ..])
+                if is_known && what.eq_ignore_ascii_case(b"ack") =>
+            {
                 if let Some(acknowledged) = offset(acknowledged) {
                     self.note_progress(acknowledged);
                 }

@@ -384,7 +384,7 @@ impl Driver {
         if mutant == Some(Mutant::OutOfOrder) && up_to.is_some() {
             up_to = Some(office.barred);
         }
-        if mutant == Some(Mutant::AnswersNotHeld) && office.answers > 0 {
+        if mutant == Some(Mutant::AnswersNotHeld) && office.held > 0 {
             up_to = Some(office.answers);
         }
         let accepted = office.accepted;

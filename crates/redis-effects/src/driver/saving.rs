@@ -109,6 +109,10 @@ impl Driver {
             return;
         };
         match &self.office {
+            Office::Executing(_) if self.config.mutant == Some(Mutant::RdbAhead) => {
+                let offset = base.offset.min(self.stream.len);
+                self.rebase(Base { offset, ..base });
+            }
             Office::Executing(office) => {
                 let epoch = office.epoch;
                 self.saving.candidate = Some(Candidate { epoch, base });
@@ -124,9 +128,11 @@ impl Driver {
     /// V7: an executor's RDB is used once the stream is as long, in the same epoch.
     pub(super) fn adopt_rdb(&mut self) {
         let (len, epoch) = (self.stream.len, self.stream.epoch);
-        let is_due = self.saving.candidate.as_ref().is_some_and(|candidate| {
-            candidate.epoch == epoch && candidate.base.offset <= len
-        });
+        let is_due = self
+            .saving
+            .candidate
+            .as_ref()
+            .is_some_and(|candidate| candidate.epoch == epoch && candidate.base.offset <= len);
         if is_due && let Some(candidate) = self.saving.candidate.take() {
             self.rebase(candidate.base);
         }
@@ -137,8 +143,7 @@ impl Driver {
         let Some(candidate) = self.saving.candidate.take() else {
             return;
         };
-        let is_ahead_used = self.config.mutant == Some(Mutant::RdbAhead);
-        if is_ahead_used || end.is_some_and(|end| candidate.base.offset <= end) {
+        if end.is_some_and(|end| candidate.base.offset <= end) {
             self.rebase(candidate.base);
         }
     }
