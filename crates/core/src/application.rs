@@ -62,10 +62,10 @@ pub type Touches = fn(&Bytes) -> Option<Vec<u32>>;
 ///
 /// # Snapshots
 ///
-/// A snapshot is taken and loaded a piece at a time, so that no command waits for it. The pieces
-/// are a function of the commands applied before the cut and of the length asked for, nothing
-/// else: replicas compare them by digest (or else there is a [`Application::cut_digest`]). What a replica has for itself (how far a countdown is,
-/// who watches) is not in them.
+/// A snapshot is taken and loaded a piece at a time, so that no command waits for it. The pieces are a function of the
+/// commands applied before the cut and of the length asked for, nothing else: replicas compare them by digest. Where
+/// they cannot be, there is a [`Application::cut_digest`]. What a replica has for itself (how far a countdown is, who
+/// watches) is not in them.
 pub trait Application: Sized {
     /// A read request, evaluated on one replica only.
     type Query;

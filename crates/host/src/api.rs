@@ -203,8 +203,8 @@ pub struct SnapshotId {
     pub slot: Slot,
     /// The snapshot's length in bytes.
     pub bytes: u64,
-    /// A digest of all bytes. Where snapshots are compared, it is what the application compares instead, if there is such
-    /// a thing (`Application::cut_digest`): equal on replicas that took a snapshot at this slot.
+    /// A digest of all bytes. Where snapshots of a slot are compared, it is what the application compares in their
+    /// place, if there is such a thing (`Application::cut_digest`).
     pub digest: u64,
 }
 

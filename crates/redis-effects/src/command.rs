@@ -198,7 +198,7 @@ pub enum Outcome {
     Stale {
         /// The epoch that there is.
         epoch: u64,
-        /// Its executor.
+        /// The replica that executes in it.
         executor: Option<ReplicaId>,
     },
     /// The bytes are part of the stream, or will be with those before them.
@@ -210,7 +210,7 @@ pub enum Outcome {
     Void {
         /// The epoch that there is.
         epoch: u64,
-        /// Its executor.
+        /// The replica that executes in it.
         executor: Option<ReplicaId>,
     },
     /// The bytes are too far ahead of the stream to be kept: they are to be sent again.

@@ -5,8 +5,8 @@
 //! wait until the effects that they rest on are accepted. So every command works as with a single server, and no
 //! acknowledged write is lost when the executor changes.
 //!
-//! - [`Stream`] is the replicated state, an [`Application`](quorate_core::Application) of a few numbers: who executes in
-//!   which epoch, and how long the stream is.
+//! - [`Stream`] is the replicated state, an [`Application`](quorate_core::Application) of a few numbers: who executes
+//!   in which epoch, and how long the stream is.
 //! - [`Driver`] speaks to one server. It is a state machine: the same code runs against real servers and against one in
 //!   a simulator.
 //! - [`Shared`] is what the two have in common.
@@ -18,6 +18,7 @@ mod driver;
 mod rdb;
 mod shared;
 mod snapshot;
+mod state;
 mod stream;
 mod units;
 

@@ -17,7 +17,7 @@
 use crate::command::{ServerVersion, decode_replica, encode_replica};
 use crate::rdb::{Files, Rdb, RdbWriter, offset_of};
 use crate::shared::{Base, History};
-use crate::stream::{PENDING_MAX, State};
+use crate::state::{PENDING_MAX, State};
 use bytes::Bytes;
 use quorate_core::{Decoder, Encoder, Wire, WireError};
 use std::collections::VecDeque;

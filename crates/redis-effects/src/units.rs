@@ -1,7 +1,7 @@
 //! Where a stream of commands may be cut: the only place that looks into it.
 //!
-//! A unit is a command outside `MULTI`, or everything from `MULTI` to `EXEC`. Lengths are read and nothing else, but for
-//! the names of these two.
+//! A unit is a command outside `MULTI`, or everything from `MULTI` to `EXEC`. Lengths are read and nothing else, but
+//! for the names of these two.
 
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;

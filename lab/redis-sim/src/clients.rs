@@ -1,11 +1,13 @@
 //! Clients: one question at a time each, wherever their replica says that the executor is.
 
+use crate::client::{Client, Phase};
 use crate::fake::Socket;
 use crate::history::{Ask, Op};
 use crate::node::Held;
+use crate::options::MS;
 use crate::reference::number;
-use crate::world::{Event, MS, World};
-use bytes::{Bytes, BytesMut};
+use crate::world::{Event, World};
+use bytes::Bytes;
 use quorate_redis_effects::Input;
 use quorate_resp::{Reply, encode_request};
 
@@ -13,42 +15,6 @@ use quorate_resp::{Reply, encode_request};
 const PATIENCE_NS: u64 = 4_000 * MS;
 /// Keys that are set and read.
 const KEYS: u8 = 3;
-
-/// What a client does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    /// It has no question.
-    Idle,
-    /// Its question has reached no server.
-    Waiting(usize),
-    /// Its question was given to a server, at this time.
-    Given(usize, u64),
-}
-
-/// A client.
-#[derive(Debug)]
-pub(crate) struct Client {
-    index: usize,
-    pub(crate) home: usize,
-    pub(crate) phase: Phase,
-    /// The replica and the epoch of its connection, and the connection's number.
-    connection: Option<(usize, u64, u64)>,
-    input: BytesMut,
-    replies_left: usize,
-}
-
-impl Client {
-    pub(crate) fn new(index: usize, home: usize) -> Client {
-        Client {
-            index,
-            home,
-            phase: Phase::Idle,
-            connection: None,
-            input: BytesMut::new(),
-            replies_left: 0,
-        }
-    }
-}
 
 /// A question in bytes, and how many replies it has.
 fn request(ask: &Ask, form: u8) -> (Vec<u8>, usize) {

@@ -27,11 +27,11 @@ pub enum Socket {
 /// Something that the server does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// It sends bytes.
+    /// Bytes are sent.
     Send(Socket, Bytes),
-    /// It connects to its master.
+    /// The server connects to its master.
     Connect,
-    /// It closes the connection to its master.
+    /// The server closes the connection to its master.
     Disconnect,
     /// An RDB is complete.
     Saved,
@@ -62,7 +62,7 @@ enum LinkStep {
     Streaming,
 }
 
-/// The server.
+/// A server in memory.
 pub struct Fake {
     data: Data,
     offset: u64,
@@ -146,7 +146,7 @@ impl Fake {
         Ok(fake)
     }
 
-    /// What it did since the last call, in order.
+    /// The acts since the last call, in order.
     pub fn take_acts(&mut self) -> Vec<Act> {
         std::mem::take(&mut self.acts)
     }
@@ -224,7 +224,7 @@ impl Fake {
         self.acts.push(Act::Send(socket, bytes.into()));
     }
 
-    /// Bytes arrive.
+    /// Bytes arrive on a connection.
     pub fn receive(&mut self, socket: Socket, bytes: &[u8], now_ms: u64) {
         if socket == Socket::Link {
             self.master_sent(bytes);
@@ -232,10 +232,7 @@ impl Fake {
         }
         let conversation = self.conversations.entry(socket).or_default();
         conversation.input.extend_from_slice(bytes);
-        loop {
-            let Some(conversation) = self.conversations.get_mut(&socket) else {
-                break;
-            };
+        while let Some(conversation) = self.conversations.get_mut(&socket) {
             let Ok(Some(request)) = conversation.parser.next(&mut conversation.input) else {
                 break;
             };
@@ -451,10 +448,7 @@ impl Fake {
         let rest = self.greeting.split();
         let conversation = self.conversations.entry(Socket::Link).or_default();
         conversation.input.extend_from_slice(&rest);
-        loop {
-            let Some(conversation) = self.conversations.get_mut(&Socket::Link) else {
-                return;
-            };
+        while let Some(conversation) = self.conversations.get_mut(&Socket::Link) {
             let before = conversation.input.len();
             let Ok(Some(request)) = conversation.parser.next(&mut conversation.input) else {
                 return;

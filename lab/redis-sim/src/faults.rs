@@ -1,35 +1,9 @@
 //! What goes wrong.
 
-use crate::world::{Event, MS, World};
+use crate::options::{KILLED, MS};
+use crate::world::{Event, World};
 use quorate_core::ReplicaId;
 use quorate_redis_effects::{Conn, Input, Life};
-
-/// Why servers die that nothing is wrong with.
-pub(crate) const KILLED: &str = "killed by the simulator";
-
-/// What can go wrong at present.
-#[derive(Debug)]
-pub(crate) struct Faults {
-    /// Results of commands that are lost, of 256.
-    pub(crate) lost_of_256: u8,
-    /// RDBs that are torn, of 256.
-    pub(crate) torn_of_256: u8,
-    /// Whether answers to probes are lost.
-    pub(crate) are_probes_lost: bool,
-    /// Whether nothing goes wrong any more, and clients ask no more.
-    pub(crate) is_over: bool,
-}
-
-impl Faults {
-    pub(crate) fn new(rng: &mut fastrand::Rng) -> Faults {
-        Faults {
-            lost_of_256: rng.u8(..20),
-            torn_of_256: rng.u8(..60),
-            are_probes_lost: false,
-            is_over: false,
-        }
-    }
-}
 
 impl World {
     /// One thing breaks.

@@ -22,7 +22,7 @@ pub enum Ask {
 /// A question, when it was asked, and when what was answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Op {
-    /// The question.
+    /// The question that was asked.
     pub ask: Ask,
     /// When it was asked.
     pub begin: u64,
@@ -53,7 +53,7 @@ pub fn judge(ops: &[Op], values: &FinalValues) -> Result<(), String> {
 /// What is there in the end.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FinalValues {
-    /// The counter.
+    /// The number in the counter.
     pub counter: u64,
     /// Members that are left.
     pub members: Vec<u64>,

@@ -6,13 +6,18 @@
 //! one to the other. Judges ask whether one server without faults could have answered as clients were answered, and
 //! whether every server holds what follows from the stream before its offset.
 
+mod client;
 mod clients;
 mod data;
 mod fake;
 mod faults;
 mod history;
+mod judging;
 mod log;
 mod node;
+mod options;
+mod ordering;
+mod perform;
 mod reference;
 mod world;
 
@@ -20,4 +25,5 @@ pub use data::{Data, Done};
 pub use fake::{Act, Fake, Socket, load};
 pub use history::{Ask, FinalValues, Op, judge};
 pub use log::{Log, Ordered, Read};
-pub use world::{Options, Report, World};
+pub use options::{Options, Report};
+pub use world::World;

@@ -26,7 +26,7 @@ pub struct Read {
     pub after: usize,
 }
 
-/// The order.
+/// The order of all commands.
 #[derive(Debug, Default)]
 pub struct Log {
     /// All commands, in order.

@@ -2,7 +2,7 @@
 
 use crate::fake::{Fake, Socket};
 use crate::log::Ordered;
-use crate::world::Options;
+use crate::options::Options;
 use bytes::Bytes;
 use quorate_core::{Application, At, ReplicaId};
 use quorate_redis_effects::{
@@ -22,7 +22,7 @@ pub(crate) struct Held {
     pub(crate) bytes: Bytes,
 }
 
-/// A replica.
+/// A replica and its server.
 pub(crate) struct Node {
     pub(crate) index: usize,
     config: Config,
@@ -161,7 +161,7 @@ impl Node {
         Ok(())
     }
 
-    /// It starts anew: nothing is left but its snapshot.
+    /// The replica starts anew: nothing is left but its snapshot.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
         self.kill_server();
         self.life += 1;

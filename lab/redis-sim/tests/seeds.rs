@@ -17,6 +17,9 @@ fn seeds(usual: u64) -> std::ops::Range<u64> {
 fn groups_answer_as_one_server_whatever_breaks() {
     let mut sum = Report::default();
     for seed in seeds(60) {
+        if std::env::var_os("QUORATE_SEEDS").is_some() {
+            println!("seed {seed}");
+        }
         match World::new(Options::new(seed)).run() {
             Ok(report) => {
                 sum.answered += report.answered;

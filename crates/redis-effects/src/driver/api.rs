@@ -29,7 +29,7 @@ pub struct Config {
     pub link_port: u16,
     /// How long an executor may answer no probe before others claim.
     pub claim_after_ns: u64,
-    /// The same where the link to the executor's replica is known to be down.
+    /// How long, where the link to the executor's replica is known to be down.
     pub claim_after_down_ns: u64,
     /// How much later each rank claims than the one before it.
     pub rank_step_ns: u64,
@@ -139,14 +139,14 @@ pub enum Input {
     Opened {
         /// The process that it leads to.
         life: Life,
-        /// Which connection it is.
+        /// The connection to close.
         conn: Conn,
     },
     /// A connection ended, or could not be opened.
     Closed {
         /// The process that it led to.
         life: Life,
-        /// Which connection it was.
+        /// The connection that ended.
         conn: Conn,
     },
     /// The server sent bytes.
@@ -158,7 +158,7 @@ pub enum Input {
         /// What was sent.
         bytes: Bytes,
     },
-    /// So many bytes more of what was written to the link are with the kernel.
+    /// The kernel has taken more bytes of what was written to the link.
     Flushed {
         /// The process that the link leads to.
         life: Life,
@@ -251,7 +251,7 @@ pub enum Output {
     Start {
         /// The number of the new process.
         life: Life,
-        /// What it is to load.
+        /// The RDB that it is to load.
         rdb: Arc<dyn Rdb>,
     },
     /// Kill the server.
@@ -263,14 +263,14 @@ pub enum Output {
     Connect {
         /// The process to connect to.
         life: Life,
-        /// Which connection it is to be.
+        /// The connection to open.
         conn: Conn,
     },
     /// Close a connection.
     Disconnect {
         /// The process that it leads to.
         life: Life,
-        /// Which connection it is.
+        /// The connection to close.
         conn: Conn,
     },
     /// Send bytes to the server.
@@ -291,7 +291,7 @@ pub enum Output {
     Submit {
         /// What the result is to carry.
         token: u64,
-        /// The command.
+        /// The body of the command.
         body: Bytes,
     },
     /// Ask a quorum for the state of the stream.
@@ -312,7 +312,7 @@ pub enum Output {
     Executor {
         /// The epoch, as of what was applied here.
         epoch: u64,
-        /// Its executor.
+        /// The replica that executes in it.
         executor: Option<ReplicaId>,
     },
     /// Ask the face of a peer whether it executes.
@@ -399,18 +399,18 @@ impl fmt::Display for Note {
 /// What a replica does at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Role {
-    /// Its server has no data yet.
+    /// The server has not asked for the stream yet.
     #[default]
     Loading,
-    /// Its server follows the stream.
+    /// The server follows the stream.
     Following,
-    /// Its claim was accepted, and clients are not let in yet.
+    /// The own claim was accepted, and clients are not let in yet.
     TakingOffice,
     /// Clients are served here.
     Executing,
     /// Another one executes, and its server is not following yet.
     Leaving,
-    /// It needs a person.
+    /// The replica needs a person.
     Failed,
 }
 

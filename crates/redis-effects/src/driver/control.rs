@@ -31,7 +31,7 @@ pub(super) enum Ask {
     Saving,
 }
 
-/// The connection.
+/// The connection for commands.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     is_open: bool,

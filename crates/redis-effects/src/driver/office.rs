@@ -19,14 +19,14 @@ const TAP_LINE_BYTES_MAX: usize = 1024;
 /// Whether this replica executes, or is about to, or has ceased to.
 #[derive(Debug, Default)]
 pub(super) enum Office {
-    /// Its server follows, or is being started.
+    /// The server follows, or is being started.
     #[default]
     None,
-    /// Its claim was accepted.
+    /// An own claim was accepted.
     Taking(Taking),
-    /// Its clients are served.
+    /// Clients are served here.
     Executing(Box<Executing>),
-    /// Its epoch is over.
+    /// The own epoch is over.
     Leaving(Leaving),
 }
 
