@@ -245,8 +245,9 @@ impl<'a> Exec<'a> {
         self.note(self.db, key);
         match self.keyspace.edit(self.db, Sought::new(key)) {
             Some(item) if !item.is_over(now_ms) => {
-                item.value = value;
+                let before = std::mem::replace(&mut item.value, value);
                 item.version = version;
+                self.keyspace.discard_value(&before);
             }
             _ => self.put(key, value, NEVER),
         }
@@ -288,7 +289,8 @@ impl<'a> Exec<'a> {
 
     /// Empties a database.
     pub(crate) fn empty(&mut self, db: u32) {
-        self.keyspace.replace(db, Database::default());
+        let database = self.keyspace.replace(db, Database::default());
+        self.keyspace.discard_database(database);
     }
 
     /// Lets two databases change places.

@@ -1,8 +1,11 @@
 //! Databases: keys, what they hold, and when their time is over.
 
+mod garbage;
+
 use crate::text::{Name, Sought};
 use crate::tree::Tree;
 use crate::value::Value;
+use garbage::Garbage;
 use std::collections::VecDeque;
 
 /// The number of databases.
@@ -75,19 +78,29 @@ impl Database {
         (*end < now_ms).then_some(name)
     }
 
-    /// Sets a key.
-    pub(crate) fn put(&mut self, key: Sought<'_>, item: Item) {
+    /// Takes some items off a database that nobody looks at any more; `None` if there are none left of its own.
+    pub(crate) fn shed(&mut self) -> Option<Vec<Item>> {
+        if let Some(items) = self.keys.shed() {
+            return Some(items.into_iter().map(|(_, item)| item).collect());
+        }
+        self.ends.shed().map(|_| Vec::new())
+    }
+
+    /// Sets a key. What it held.
+    pub(crate) fn put(&mut self, key: Sought<'_>, item: Item) -> Option<Item> {
         let ends_ms = item.expires_ms;
-        let ended_ms = match self.keys.get_mut(|name| key.place_of(name)) {
-            Some(before) => std::mem::replace(before, item).expires_ms,
+        let before = match self.keys.get_mut(|name| key.place_of(name)) {
+            Some(before) => Some(std::mem::replace(before, item)),
             None => {
                 self.keys.insert(key.to_name(), item);
-                NEVER
+                None
             }
         };
+        let ended_ms = before.as_ref().map_or(NEVER, |before| before.expires_ms);
         if ended_ms != ends_ms {
             self.move_end(key.to_name(), ended_ms, ends_ms);
         }
+        before
     }
 
     /// Takes a key out. What it held.
@@ -115,6 +128,7 @@ pub(crate) struct Keyspace {
     now_ms: u64,
     /// The commands that may have to be taken back, oldest first.
     attempts: VecDeque<Attempt>,
+    garbage: Garbage,
 }
 
 /// What a command that may have to be taken back has changed.
@@ -132,6 +146,7 @@ impl Default for Keyspace {
             databases: (0..DATABASES).map(|_| Database::default()).collect(),
             now_ms: 0,
             attempts: VecDeque::new(),
+            garbage: Garbage::default(),
         }
     }
 }
@@ -144,6 +159,7 @@ impl Keyspace {
             databases,
             now_ms,
             attempts: VecDeque::new(),
+            garbage: Garbage::default(),
         }
     }
 
@@ -190,10 +206,8 @@ impl Keyspace {
         for (db, key, before) in attempt.changes.into_iter().rev() {
             let database = &mut self.databases[db as usize];
             match before {
-                Some(item) => database.put(key.as_sought(), item),
-                None => {
-                    database.remove(key.as_sought());
-                }
+                Some(item) => drop(database.put(key.as_sought(), item)),
+                None => drop(database.remove(key.as_sought())),
             }
         }
         self.now_ms = attempt.now_ms;
@@ -202,13 +216,27 @@ impl Keyspace {
     /// Sets a key.
     pub(crate) fn put(&mut self, db: u32, key: Sought<'_>, item: Item) {
         self.note(db, key);
-        self.databases[db as usize].put(key, item);
+        if let Some(before) = self.databases[db as usize].put(key, item) {
+            self.garbage.take_value(&before.value);
+        }
     }
 
     /// Takes a key out, whether or not its time is over.
     pub(crate) fn remove(&mut self, db: u32, key: Sought<'_>) -> Option<Item> {
         self.note(db, key);
-        self.databases[db as usize].remove(key)
+        let item = self.databases[db as usize].remove(key)?;
+        self.garbage.take_value(&item.value);
+        Some(item)
+    }
+
+    /// Something is no part of a database any more, and about to go.
+    pub(crate) fn discard_value(&mut self, value: &Value) {
+        self.garbage.take_value(value);
+    }
+
+    /// A database is about to go that was replaced.
+    pub(crate) fn discard_database(&mut self, database: Database) {
+        self.garbage.take_database(database);
     }
 
     /// What a key holds, to be changed: its end is not.
@@ -233,15 +261,21 @@ impl Keyspace {
         std::mem::replace(&mut self.databases[db as usize], database)
     }
 
-    /// Removes a key whose time is over, unless something may have to be taken back. Nobody can tell.
-    pub(crate) fn free_one(&mut self) -> bool {
+    /// Frees a little of what was thrown away, or removes a key whose time is over, unless something may have to be
+    /// taken back. Nobody can tell.
+    pub(crate) fn free_some(&mut self) -> bool {
         if self.has_attempts() {
             return false;
+        }
+        if self.garbage.free_some() {
+            return true;
         }
         let now_ms = self.now_ms;
         for database in &mut self.databases {
             if let Some(name) = database.first_over(now_ms).cloned() {
-                database.remove(name.as_sought());
+                if let Some(item) = database.remove(name.as_sought()) {
+                    self.garbage.take_value(&item.value);
+                }
                 return true;
             }
         }

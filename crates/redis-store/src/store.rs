@@ -220,7 +220,7 @@ impl Application for Store {
     }
 
     fn tidy(&mut self) -> bool {
-        self.databases.free_one()
+        self.databases.free_some()
     }
 
     fn query(&self, query: &Query) -> Answer {

@@ -200,6 +200,39 @@ impl<K, V> Tree<K, V> {
     }
 }
 
+impl<K, V> Tree<K, V> {
+    /// Takes the last leaf off a tree that nobody looks at any more; `None` if there is none left that is not also
+    /// another tree's. Its length is no longer right then.
+    pub(crate) fn shed(&mut self) -> Option<Vec<(K, V)>> {
+        loop {
+            let root = Arc::get_mut(self.root.as_mut()?);
+            let (leaf, is_empty) = root.map_or((None, true), shed_from);
+            if is_empty {
+                self.root = None;
+            }
+            if leaf.is_some() {
+                return leaf;
+            }
+        }
+    }
+}
+
+/// Takes the last leaf off a node, with what is shared behind it. Whether the node is empty then.
+fn shed_from<K, V>(node: &mut Node<K, V>) -> (Option<Vec<(K, V)>>, bool) {
+    match node {
+        Node::Leaf(entries) => (Some(std::mem::take(entries)), true),
+        Node::Inner(children) => {
+            let last = children.last_mut();
+            let own = last.and_then(|last| Arc::get_mut(&mut last.node));
+            let (leaf, is_empty) = own.map_or((None, true), shed_from);
+            if is_empty {
+                children.pop();
+            }
+            (leaf, children.is_empty())
+        }
+    }
+}
+
 impl<K: Clone, V: Clone> Tree<K, V> {
     /// The value whose key this function calls equal, to be changed.
     pub(crate) fn get_mut(&mut self, place_of: impl Fn(&K) -> Ordering + Copy) -> Option<&mut V> {

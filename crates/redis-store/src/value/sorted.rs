@@ -54,6 +54,11 @@ impl Ord for Ranked {
 }
 
 impl Sorted {
+    /// Takes the last leaf off one of the trees of a set that nobody looks at any more. Whether there was one.
+    pub(crate) fn shed(&mut self) -> bool {
+        self.scores.shed().is_some() || self.ranking.shed().is_some()
+    }
+
     /// One without members that counts as large.
     pub(crate) fn large() -> Self {
         Sorted {

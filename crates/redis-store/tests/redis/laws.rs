@@ -157,6 +157,72 @@ fn commands_that_touch_nothing_in_common_commute() {
     }
 }
 
+/// Scenario: large values of all kinds are deleted, written over and flushed, while others stay.
+#[test]
+fn what_is_large_is_freed_in_steps() {
+    const ELEMENTS: usize = 20_000;
+    let mut store = Store::new();
+    let entry = std::cell::Cell::new(0);
+    let call = |store: &mut Store, words: &[&str]| {
+        entry.set(entry.get() + 1);
+        let args = words
+            .iter()
+            .map(|word| Bytes::copy_from_slice(word.as_bytes()));
+        let request = Request {
+            calls: vec![Call {
+                args: args.collect(),
+            }],
+            ..Request::default()
+        };
+        store.apply(at(entry.get(), NOW_MS), &request.to_bytes(), &[])
+    };
+    let numbers: Vec<String> = (0..ELEMENTS).map(|number| number.to_string()).collect();
+    let pairs = || {
+        numbers
+            .iter()
+            .flat_map(|number| [number.as_str(), number.as_str()])
+    };
+    let fill = |store: &mut Store| {
+        let numbers = numbers.iter().map(String::as_str);
+        let words = |begin: [&'static str; 2]| begin.into_iter();
+        call(
+            store,
+            &words(["rpush", "l"])
+                .chain(numbers.clone())
+                .collect::<Vec<_>>(),
+        );
+        call(
+            store,
+            &words(["sadd", "t"]).chain(numbers).collect::<Vec<_>>(),
+        );
+        call(
+            store,
+            &words(["hset", "h"]).chain(pairs()).collect::<Vec<_>>(),
+        );
+        call(
+            store,
+            &words(["zadd", "z"]).chain(pairs()).collect::<Vec<_>>(),
+        );
+    };
+    fill(&mut store);
+    let steps = |store: &mut Store| std::iter::from_fn(|| store.tidy().then_some(())).count();
+    assert_eq!(steps(&mut store), 0, "nothing is thrown away");
+    call(&mut store, &["del", "l", "t"]);
+    call(&mut store, &["set", "h", "short"]);
+    let freed = steps(&mut store);
+    assert!(freed > 3 * ELEMENTS / 400, "{freed} steps");
+    assert_eq!(
+        call(&mut store, &["zcard", "z"]),
+        format!(":{ELEMENTS}\r\n")
+    );
+    fill(&mut store);
+    steps(&mut store);
+    call(&mut store, &["flushall"]);
+    let freed = steps(&mut store);
+    assert!(freed > 4 * ELEMENTS / 400, "{freed} steps");
+    assert_eq!(call(&mut store, &["dbsize"]), ":0\r\n");
+}
+
 #[test]
 fn damaged_snapshots_are_refused_without_a_panic() {
     let templates = generate::templates();
