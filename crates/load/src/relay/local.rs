@@ -81,6 +81,12 @@ impl Local {
             .change(other, one, |weather| weather.delay = delay);
     }
 
+    /// From now on nothing passes between a replica and all others, or everything does.
+    pub fn cut_off(&self, replica: usize, is_cut: bool) {
+        self.network
+            .around(replica, true, true, |weather| weather.cut = is_cut);
+    }
+
     /// From now on what gateways say to a replica takes so long, and back.
     pub fn set_from_gateways(&self, replica: usize, delay: Duration) {
         self.set_between(self.ports.len(), replica, delay);

@@ -12,6 +12,7 @@
 mod args;
 pub mod chaos;
 mod client;
+mod guest;
 pub mod redis;
 mod requests;
 pub mod rounds;

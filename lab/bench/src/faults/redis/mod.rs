@@ -24,6 +24,7 @@ use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::args::{FaultArgs, check_clients};
+use super::guest::{Guest, GuestFace};
 use super::series::{RoundReport, Series, Turn, runtime, verdict};
 use client::{Client, MEMBERS, Shared, Told};
 
@@ -35,7 +36,7 @@ pub struct RedisRoundsArgs {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "kill,pause,wipe,switch,kill-all"
+        default_value = "kill,pause,wipe,switch,kill-all,members"
     )]
     kind: Vec<Harm>,
     /// Rounds of each kind, all on one data folder
@@ -50,7 +51,7 @@ pub struct RedisRoundsArgs {
     /// Load before the harm, and after it
     #[arg(long, default_value = "1s", value_parser = units::duration)]
     load: Duration,
-    /// How long a paused replica is stopped
+    /// How long a paused replica is stopped, and one without links alone
     #[arg(long, default_value = "1s", value_parser = units::duration)]
     pause: Duration,
     /// The protocol that a switch goes to, and the next one back from
@@ -75,6 +76,11 @@ enum Harm {
     Switch,
     /// All replicas are killed at once and started again.
     KillAll,
+    /// A replica is added as a member, and leaves again.
+    Members,
+    /// One replica hears nothing of the others for a while, nor they of it; not in one run with members, who would be
+    /// behind the relay that does this.
+    Partition,
 }
 
 impl Harm {
@@ -85,6 +91,8 @@ impl Harm {
             Harm::Wipe => "wipe",
             Harm::Switch => "switch",
             Harm::KillAll => "kill-all",
+            Harm::Members => "members",
+            Harm::Partition => "partition",
         }
     }
 }
@@ -146,13 +154,17 @@ fn rounds(args: &RedisRoundsArgs) -> Result<ExitCode, String> {
     options.extend(server_args.map(|arg| format!("--server-arg={arg}")));
     options.extend_from_slice(&faults.quorate_option);
     let (binary, parent) = (faults.place.binary()?, faults.place.parent());
+    let has_relay = args.kind.contains(&Harm::Partition);
+    if has_relay && args.kind.contains(&Harm::Members) {
+        return Err("--kind: partition and members need a run each".to_owned());
+    }
     let replicas = Replicas::begin(
         binary,
         args.replicas,
         parent,
         &options,
         faults.patience,
-        None,
+        has_relay.then_some(Duration::ZERO),
     )?;
     say(format_args!(
         "{} replicas, {} clients, seed {seed}, data in {}",
@@ -270,6 +282,13 @@ impl Field<'_> {
                 self.replicas.resume(victim)?;
             }
             Harm::Switch => self.switch()?,
+            Harm::Members => self.add_and_remove()?,
+            Harm::Partition => {
+                let network = self.replicas.network().ok_or("there is no relay")?;
+                network.cut_off(victim, true);
+                std::thread::sleep(self.args.pause);
+                network.cut_off(victim, false);
+            }
             Harm::KillAll => {
                 let all: Vec<usize> = (0..self.replicas.endpoints.len()).collect();
                 self.replicas.kill(&all)?;
@@ -279,6 +298,18 @@ impl Field<'_> {
         self.await_voting()?;
         std::thread::sleep(self.args.load);
         Ok(())
+    }
+
+    fn add_and_remove(&self) -> Result<(), String> {
+        let guest = Guest::add(
+            self.replicas.binary(),
+            &self.replicas.endpoints,
+            self.replicas.directory(),
+            self.args.faults.patience,
+            GuestFace::Redis,
+        )?;
+        std::thread::sleep(self.args.load);
+        guest.remove(&self.replicas.endpoints)
     }
 
     fn switch(&mut self) -> Result<(), String> {

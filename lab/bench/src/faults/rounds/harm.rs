@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use quorate_load::replicas::Replicas;
 
 use super::args::Kind;
-use super::guest::Guest;
 use super::report::Stretch;
 use super::round::{Outage, Round};
+use crate::faults::guest::{Guest, GuestFace};
 use crate::faults::stage::{Stage, ms, wait_until};
 
 impl Round<'_, '_> {
@@ -86,6 +86,7 @@ impl Round<'_, '_> {
             &replicas.endpoints,
             replicas.directory(),
             patience,
+            GuestFace::OnePort,
         )
     }
 

@@ -6,7 +6,6 @@
 //! be found through every endpoint, at the end of the round and again after the last one.
 
 mod args;
-mod guest;
 mod harm;
 mod promise;
 mod report;

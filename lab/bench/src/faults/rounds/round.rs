@@ -10,10 +10,10 @@ use tokio::runtime::Runtime;
 
 use super::COMMAND;
 use super::args::{Kind, RoundsArgs};
-use super::guest::Guest;
 use super::promise::Promise;
 use super::report::{Report, Stretch};
 use crate::faults::client::{Client, Workload};
+use crate::faults::guest::Guest;
 use crate::faults::series::Turn;
 use crate::faults::session::Session;
 use crate::faults::stage::{Load, Span, Stage, ms};

@@ -15,6 +15,8 @@ pub(super) struct Guest {
     id: u16,
     /// The URL at which it serves clients.
     pub(super) endpoint: String,
+    /// The URL at which it serves operators.
+    operators: String,
     binary: PathBuf,
     /// The directory in which its command is given, with its data below.
     home: PathBuf,
@@ -22,6 +24,15 @@ pub(super) struct Guest {
     command: Vec<String>,
     process: Option<Running>,
     patience: Duration,
+}
+
+/// Where a replica serves whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GuestFace {
+    /// Clients and operators have one port.
+    OnePort,
+    /// The face of Redis: operators have a port of their own.
+    Redis,
 }
 
 impl Guest {
@@ -32,8 +43,9 @@ impl Guest {
         endpoints: &[String],
         directory: &Path,
         patience: Duration,
+        face: GuestFace,
     ) -> Result<Guest, String> {
-        let ports = free_ports(2)?;
+        let ports = free_ports(3)?;
         let home = directory.join(format!("guest-{ports}"));
         fs::create_dir(&home).map_err(|error| format!("{}: {error}", home.display()))?;
         let binary = fs::canonicalize(binary);
@@ -44,6 +56,10 @@ impl Guest {
         let mut guest = Guest {
             id: printed.id,
             endpoint: format!("http://127.0.0.1:{ports}"),
+            operators: match face {
+                GuestFace::OnePort => format!("http://127.0.0.1:{ports}"),
+                GuestFace::Redis => format!("http://127.0.0.1:{}", ports + 2),
+            },
             binary,
             home,
             command: printed.command,
@@ -61,6 +77,9 @@ impl Guest {
             command
                 .current_dir(&self.home)
                 .env("QUORATE_LISTEN_CLIENT_URLS", &self.endpoint);
+            if self.operators != self.endpoint {
+                command.env("QUORATE_LISTEN_ADMIN_URLS", &self.operators);
+            }
         });
         self.process = Some(started?);
         let name = format!(
@@ -68,7 +87,7 @@ impl Guest {
             self.id,
             self.home.display()
         );
-        wait_voting(&self.endpoint, &name, self.patience, || None)
+        wait_voting(&self.operators, &name, self.patience, || None)
     }
 
     /// Kills it (SIGKILL) and deletes its data.
