@@ -185,8 +185,8 @@ impl Fake {
         self.greeting.clear();
         let from = (self.offset + 1).to_string();
         let greetings: [&[&str]; 6] = [
-            &["AUTH", "secret"],
             &["PING"],
+            &["AUTH", "secret"],
             &["REPLCONF", "listening-port", "0"],
             &["REPLCONF", "capa", "eof", "capa", "psync2"],
             &["REPLCONF", "version", "9.1.2"],
@@ -232,6 +232,7 @@ impl Fake {
         }
         let conversation = self.conversations.entry(socket).or_default();
         conversation.input.extend_from_slice(bytes);
+        let mut has_replied = false;
         while let Some(conversation) = self.conversations.get_mut(&socket) {
             let Ok(Some(request)) = conversation.parser.next(&mut conversation.input) else {
                 break;
@@ -240,6 +241,13 @@ impl Fake {
                 .iter()
                 .map(|word| String::from_utf8_lossy(word).into_owned())
                 .collect();
+            // As servers do while a reply waits to be sent.
+            if has_replied && words[0].eq_ignore_ascii_case("psync") {
+                let text = "-ERR SYNC and PSYNC are invalid with pending output\r\n";
+                self.reply(socket, text);
+                continue;
+            }
+            has_replied = true;
             self.request(socket, &words, now_ms);
         }
         self.stream();

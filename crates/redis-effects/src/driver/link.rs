@@ -124,8 +124,9 @@ impl Driver {
                 self.link.is_known = true;
                 self.write(Conn::Link, Bytes::from_static(b"+OK\r\n"));
             }
-            (b"ping", _) if is_known || self.config.link_secret.is_empty() => {
-                self.link.is_known = true;
+            // A server asks that before it says who it is.
+            (b"ping", _) => {
+                self.link.is_known |= self.config.link_secret.is_empty();
                 self.write(Conn::Link, Bytes::from_static(b"+PONG\r\n"));
             }
             (b"replconf", [what, acknowledged, ..])

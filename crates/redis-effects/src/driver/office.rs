@@ -223,16 +223,14 @@ impl Driver {
     }
 
     pub(super) fn tap_opened(&mut self) {
-        let Office::Taking(office) = &self.office else {
+        if !matches!(self.office, Office::Taking(_)) {
             return;
-        };
-        let from = (office.len + 1).to_string();
+        }
         let (user, password) = (self.config.user.clone(), self.config.password.clone());
         let greetings = [
             request(&["AUTH", &user, &password]),
             request(&["REPLCONF", "listening-port", "1"]),
             request(&["REPLCONF", "capa", "psync2"]),
-            request(&["PSYNC", STREAM_ID, &from]),
         ];
         for greeting in greetings {
             self.write(Conn::Tap, greeting);
@@ -268,6 +266,11 @@ impl Driver {
             let line = office.greeting.split_to(end + 2);
             if answered < TAP_GREETINGS && line.starts_with(b"+OK") {
                 office.step = Step::Attaching(answered + 1);
+                let from = (office.len + 1).to_string();
+                // Servers refuse this one while they have other replies to send.
+                if answered + 1 == TAP_GREETINGS {
+                    self.write(Conn::Tap, request(&["PSYNC", STREAM_ID, &from]));
+                }
             } else if answered == TAP_GREETINGS && line.starts_with(b"+CONTINUE") {
                 let (epoch, len) = (office.epoch, office.len);
                 let rest = office.greeting.split().freeze();
