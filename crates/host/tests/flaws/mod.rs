@@ -53,6 +53,7 @@ fn notices_a_difference(flaw: Option<Flaw>) -> bool {
     let mut leader = Node::new(1);
     let wrong = Journal {
         shift: 1,
+        padding: None,
         ..Journal::default()
     };
     let mut follower = node(2, flaw, wrong);
