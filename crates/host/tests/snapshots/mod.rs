@@ -1,5 +1,7 @@
 //! Snapshots: taken, stored, loaded, fetched and installed, and what they let go of.
 
+mod differing;
+
 use super::disk::Disk;
 use super::driven::Driven;
 use super::sequencer::{Journal, config, in_memory, open};
@@ -126,64 +128,6 @@ fn replicas_take_equal_snapshots_at_the_same_slots_and_notice_others() {
     let diverged =
         |event: &HostEvent| matches!(event, HostEvent::Compared(found) if found.slot == Slot(20));
     assert!(other.host.take_events().iter().any(diverged));
-}
-
-/// A replica whose snapshots have so many lines of no meaning.
-fn padded(me: u16, padding: usize, stray: Option<&str>) -> Node {
-    let journal = Journal {
-        lines: stray.map(str::to_owned).into_iter().collect(),
-        shift: stray.map_or(0, |_| usize::MAX),
-        padding: Some(padding),
-    };
-    let mut node = Node::new(me);
-    let opened = open(me, Start::FirstBoot, &mut node.disk, journal);
-    node.host = Driven::new(opened.unwrap());
-    node.flush(at(0));
-    node
-}
-
-#[test]
-fn snapshots_that_differ_in_bytes_are_compared_by_what_the_application_says() {
-    let mut leader = filled(padded(1, 1, None), 2);
-    let mut followers = [padded(2, 5, None), padded(3, 9, Some("stray"))];
-    let mut frames = leader.host.take_frames();
-    for slot in 2..45 {
-        leader.run(at(slot), vec![write("x")]);
-        leader.keep(at(slot));
-        frames.extend(leader.host.take_frames());
-        for frame in frames.drain(..) {
-            for node in &mut followers {
-                let bytes: Bytes = frame.chunks.concat().into();
-                node.host.frame(at(slot), ReplicaId(1), bytes);
-                node.flush(at(slot));
-                node.keep(at(slot));
-            }
-        }
-    }
-    let compared = |node: &mut Node| {
-        node.host.turn(at(46));
-        node.host.turn(at(3_000));
-        let events = node.host.take_events().into_iter();
-        let mut compared = false;
-        let mut digests = Vec::new();
-        for event in events {
-            match event {
-                HostEvent::SnapshotTaken(snapshot) => digests.push(snapshot.digest),
-                HostEvent::Compared(found) => compared |= found.slot == Slot(20),
-                _ => {}
-            }
-        }
-        (digests, compared)
-    };
-    assert_ne!(leader.disk.snapshots, followers[0].disk.snapshots);
-    let (of_leader, _) = compared(&mut leader);
-    let (of_equal, is_told) = compared(&mut followers[0]);
-    assert_eq!(of_leader, of_equal);
-    assert_eq!(of_leader.len(), 2);
-    assert!(!is_told, "equal states with other bytes");
-    let (of_other, is_told) = compared(&mut followers[1]);
-    assert_ne!(of_leader, of_other);
-    assert!(is_told, "another state");
 }
 
 #[test]
