@@ -1,9 +1,10 @@
 //! Who asks, and what is asked about users.
 
 use quorate_etcd_api::authpb::{Permission, UserAddOptions};
+use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{self as pb, TxnRequest};
 
-use super::Draw;
+use super::{Draw, ops};
 use crate::differential::step::Action;
 use crate::differential::users::{Caller, ROOT, UserAction};
 
@@ -26,7 +27,7 @@ impl Draw<'_> {
             | Action::WhileCorrupt(_)
             | Action::Disarm => 0,
             // Who asks for nothing need be nobody in etcd.
-            Action::Txn(txn) if *txn == TxnRequest::default() => 0,
+            Action::Txn(txn) if names_no_key(txn) => 0,
             _ => self.rng.u8(..24),
         };
         match choice {
@@ -163,4 +164,14 @@ impl Draw<'_> {
             false => self.root_password(),
         }
     }
+}
+
+/// Whether a transaction asks nothing of any key, nor do those within it.
+fn names_no_key(txn: &TxnRequest) -> bool {
+    let mut operations = ops(txn);
+    txn.compare.is_empty()
+        && operations.all(|op| match &op.request {
+            Some(Request::RequestTxn(inner)) => names_no_key(inner),
+            _ => false,
+        })
 }
