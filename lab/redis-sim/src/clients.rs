@@ -66,7 +66,7 @@ impl World {
         match self.clients[index].phase {
             Phase::Idle if self.faults.is_over => return,
             Phase::Idle => {
-                let ask = self.next_ask();
+                let ask = self.next_ask(index);
                 let op = Op {
                     ask,
                     begin: now_ns,
@@ -86,9 +86,15 @@ impl World {
         self.after(5 * MS, Event::Client(index));
     }
 
-    fn next_ask(&mut self) -> Ask {
+    fn next_ask(&mut self, client: usize) -> Ask {
         let number = self.history.len() as u64 + 1;
+        // Half of the runs have clients that only read.
+        let only_reads = self.options.has_races
+            && self.options.seed.is_multiple_of(2)
+            && !client.is_multiple_of(3);
         match self.rng.u8(..12) {
+            draw if only_reads && draw < 5 => Ask::Read,
+            _ if only_reads => Ask::Get(self.rng.u8(..KEYS)),
             0..3 => Ask::Count,
             3..5 => Ask::Read,
             5 => Ask::Set(self.rng.u8(..KEYS), number),

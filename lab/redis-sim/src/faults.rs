@@ -19,7 +19,8 @@ impl World {
             0 => any,
             _ => executor.unwrap_or(any),
         };
-        let choice = self.rng.u8(..12);
+        let kinds = if self.options.has_races { 15 } else { 12 };
+        let choice = self.rng.u8(..kinds);
         self.note(|| format!("fault {choice} at {index}"));
         if !self.nodes[index].is_up {
             return;
@@ -44,6 +45,12 @@ impl World {
             }
             9 => self.take_from_peer(index),
             10 => self.cut_connection(index),
+            12 => {
+                let until_ns = self.now_ns + self.rng.u64(50 * MS..1_500 * MS);
+                self.nodes[index].applies_after_ns = until_ns;
+                self.race(index);
+            }
+            13 => self.race(index),
             _ => {
                 let peer = ReplicaId(self.rng.u16(..self.nodes.len() as u16) + 1);
                 let (life, down) = (self.nodes[index].life, self.rng.bool());
@@ -81,6 +88,17 @@ impl World {
         match self.nodes[index].restart() {
             Ok(()) => self.begin_node(index),
             Err(why) => self.fail(format!("replica {index} does not load its snapshot: {why}")),
+        }
+    }
+
+    /// Others claim though the executor is well.
+    fn race(&mut self, executor: usize) {
+        for index in 0..self.nodes.len() {
+            if index != executor && self.rng.bool() {
+                let life = self.nodes[index].life;
+                let epoch = self.nodes[index].driver.status().stream.epoch;
+                self.tell(index, life, Input::Offered { epoch });
+            }
         }
     }
 
@@ -125,6 +143,7 @@ impl World {
         self.faults.are_probes_lost = false;
         for index in 0..self.nodes.len() {
             self.nodes[index].slowness = 1;
+            self.nodes[index].applies_after_ns = 0;
             self.nodes[index].hangs_until_ns = 0;
             let life = self.nodes[index].life;
             for peer in 1..=self.nodes.len() as u16 {

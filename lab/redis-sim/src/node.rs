@@ -35,6 +35,8 @@ pub(crate) struct Node {
     pub(crate) is_applying: bool,
     /// How many times slower it applies than others.
     pub(crate) slowness: u64,
+    /// When it goes on to apply.
+    pub(crate) applies_after_ns: u64,
     pub(crate) server: Option<Fake>,
     pub(crate) server_life: Life,
     pub(crate) asked_life: Life,
@@ -81,6 +83,7 @@ impl Node {
             applied: 0,
             is_applying: false,
             slowness: 1,
+            applies_after_ns: 0,
             server: None,
             server_life: Life::default(),
             asked_life: Life::default(),

@@ -15,6 +15,8 @@ pub struct Options {
     pub clients: usize,
     /// How long faults happen, in ms.
     pub duration_ms: u64,
+    /// Whether replicas also claim without need, apply nothing for a while, and have clients that only read.
+    pub has_races: bool,
     /// A rule that drivers break.
     pub mutant: Option<Mutant>,
 }
@@ -28,6 +30,7 @@ impl Options {
             replicas: 3,
             clients: 5,
             duration_ms: 12_000,
+            has_races: false,
             mutant: None,
         }
     }

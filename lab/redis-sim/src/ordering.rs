@@ -25,7 +25,8 @@ impl World {
     }
 
     pub(crate) fn apply(&mut self, index: usize, life: u64) {
-        let frozen = self.nodes[index].frozen_until_ns;
+        let node = &self.nodes[index];
+        let frozen = node.frozen_until_ns.max(node.applies_after_ns);
         if self.nodes[index].life != life || !self.nodes[index].is_up {
             return;
         }

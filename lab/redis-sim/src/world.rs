@@ -220,6 +220,9 @@ impl World {
                 self.read_server(index);
             }
             Event::ServerClosed(index, life, socket) => {
+                // What came on a connection that is closed is not read on the next one.
+                let unread = &mut self.nodes[index].unread;
+                unread.retain(|(of, on, _)| *of != life || *on != socket);
                 self.with_server(index, life, |server| match socket {
                     Socket::Link => server.link_closed(),
                     socket => server.closed(socket),
