@@ -11,6 +11,7 @@ use crate::peer::handshake::{Hello, Lane, Welcome, tests::identity};
 use crate::peer::incarnations::parse;
 use crate::peer::join_question::{JoinAnswer, JoinQuestion, Stage};
 use crate::peer::opening::{self, Caller, Opening};
+use crate::peer::tunnels::TunnelHello;
 use bytes::Bytes;
 use quorate_core::{ClusterId, ReplicaId, Wire};
 use quorate_fuzz::{Fuzz, Limits, check_recorded_wire};
@@ -240,6 +241,32 @@ fn handshakes_of_all_released_versions_are_read_and_those_of_this_one_written() 
     check_recorded_wire(place, "call-back-answer", &call_back_answers());
 }
 
+fn gateway() -> GatewayHello {
+    GatewayHello {
+        cluster: identity(1).cluster,
+        me: ReplicaId(ReplicaId::GATEWAYS + 5),
+        boot: identity(1).boot,
+        group: identity(1).group,
+    }
+}
+
+fn tunnel() -> TunnelHello {
+    TunnelHello {
+        cluster: identity(1).cluster,
+        group: identity(1).group,
+        from: ReplicaId(1),
+        to: ReplicaId(2),
+        purpose: Bytes::from("what for"),
+    }
+}
+
+#[test]
+fn tunnels_bear_any_bytes() {
+    fuzz("tunnel-hello")
+        .seeds([tunnel().to_bytes()])
+        .run_wire::<TunnelHello>();
+}
+
 #[test]
 fn handshakes_bear_any_bytes() {
     let (hello, call_back) = (hello(), call_back());
@@ -277,15 +304,11 @@ fn handshakes_bear_any_bytes() {
         base_bytes: 16 << 10,
         ..Limits::default()
     };
-    let gateway = GatewayHello {
-        cluster: identity(1).cluster,
-        me: ReplicaId(ReplicaId::GATEWAYS + 5),
-        boot: identity(1).boot,
-        group: identity(1).group,
-    };
+    let gateway = gateway();
     fuzz("gateway-hello")
         .seeds([gateway.to_bytes()])
         .run_wire::<GatewayHello>();
+    let tunnel = tunnel();
     let [question, asking] = &questions;
     let seeds = [
         opened(&hello),
@@ -293,6 +316,7 @@ fn handshakes_bear_any_bytes() {
         opened(asking),
         opened(&call_back),
         opened(&gateway),
+        opened(&tunnel),
     ];
     let fuzz = fuzz("opening")
         .seeds(seeds)
@@ -304,6 +328,7 @@ fn handshakes_bear_any_bytes() {
             Caller::Asking(question) => opened(question),
             Caller::CallingBack(asked) => opened(asked),
             Caller::Gateway(hello, _) => opened(hello),
+            Caller::Tunnel(hello) => opened(hello),
         };
         // A newer replica may say more, and one may speak older versions, too.
         if input[8..12] == again[8..12] {

@@ -79,6 +79,7 @@ pub use log_place::place_log;
 pub use meta::{META_FORMAT, Meta, MetaError, ReplicaState};
 pub use metrics::{ConnectionCounts, Metrics, PeerMetrics};
 pub use peer::rings::Rings;
+pub use peer::tunnels::{Tunnel, TunnelDialer, Tunnels};
 pub use polling::{Polling, TooManyPollers};
 pub use port::{Port, SocketFile};
 pub use process::ProcessFigures;

@@ -20,7 +20,7 @@ use crate::peer::incarnations::Incarnations;
 use crate::peer::rings::Rings;
 use crate::peer::threads::LinksThread;
 use crate::peer::transmit::Tx;
-use crate::peer::{Links, SocketThreads, TransportSetup};
+use crate::peer::{Links, SocketThreads, TransportSetup, Tunnels};
 use crate::polling::Polling;
 use crate::security::{ClientListeners, ClientPorts, Door, Listener};
 use crate::snapshots::SnapshotThread;
@@ -196,6 +196,8 @@ pub struct FaceContext<A: Application> {
     pub listeners: ClientListeners,
     /// The metrics for the face's page.
     pub metrics: Arc<Metrics>,
+    /// Connections with the faces of other replicas.
+    pub tunnels: Option<Tunnels>,
     /// Becomes true when it should take no more requests and finish those under way.
     pub stopping: watch::Receiver<bool>,
 }
@@ -263,6 +265,7 @@ where
         handle: embedded.handle.clone(),
         listeners,
         metrics: embedded.metrics(),
+        tunnels: embedded.tunnels.take(),
         stopping,
     }));
     let supervision = supervise(face, stop_signal()?, tell_face);
@@ -281,6 +284,7 @@ pub struct Embedded<A: Application> {
     /// The handle to the replica.
     pub handle: Handle<A>,
     metrics: Arc<Metrics>,
+    tunnels: Option<Tunnels>,
     core: JoinHandle<Result<(), ServerError>>,
     /// The core ends when this is set or dropped.
     stop: watch::Sender<bool>,
@@ -356,12 +360,13 @@ where
         Layout::Fused => tokio::spawn(replica.run(begun)),
         Layout::Threaded | Layout::Split => on_own_thread(replica, begun)?,
     };
-    if has_begun.await.is_err() {
+    let Ok(tunnels) = has_begun.await else {
         return ended(core.await).and(Err(ServerError::Core("it ended at once".to_owned())));
-    }
+    };
     Ok(Embedded {
         handle,
         metrics,
+        tunnels,
         core,
         stop,
     })
@@ -392,8 +397,8 @@ struct Replica<A: Application> {
 }
 
 impl<A: Application> Replica<A> {
-    /// Runs until the replica is to stop, or must. Says through `begun` that it has started.
-    async fn run(self, begun: oneshot::Sender<()>) -> Result<(), ServerError> {
+    /// Runs until the replica is to stop, or must. Says through `begun` that it has started, with the end of tunnels.
+    async fn run(self, begun: oneshot::Sender<Option<Tunnels>>) -> Result<(), ServerError> {
         let (scheme, others) = (self.peer_security.scheme(), self.peer_addresses.len());
         let way = way(self.peers, self.layout, &self.polling, others)?;
         let incarnations = Incarnations::open(self.folder.dir(), &self.folder.meta().epoch)?;
@@ -435,7 +440,7 @@ impl<A: Application> Replica<A> {
         core.expect_payloads()?;
         let first = core.begin()?;
         // Who waits for it may have been told to stop.
-        let _ = begun.send(());
+        let _ = begun.send(core.links.tunnels());
         let inputs = Inputs {
             requests: self.requests,
             arrivals,
@@ -478,7 +483,7 @@ fn way(
 /// Gives the core a thread and an event loop of its own.
 fn on_own_thread<A: Application + Send + 'static>(
     replica: Replica<A>,
-    begun: oneshot::Sender<()>,
+    begun: oneshot::Sender<Option<Tunnels>>,
 ) -> io::Result<JoinHandle<Result<(), ServerError>>>
 where
     A::Query: Send + 'static,
@@ -528,8 +533,7 @@ fn identity(meta: &Meta, boot: Boot, config: &ServerConfig) -> Identity {
     }
 }
 
-/// Bits nobody can guess or repeat: boots must never meet again, and members must not draw the
-/// same jitter.
+/// Bits nobody can guess or repeat: boots must never meet again, and members must not draw the same jitter.
 pub(crate) fn random_u64() -> io::Result<u64> {
     let mut bytes = [0; 8];
     getrandom(&mut bytes[..], GetRandomFlags::empty())?;

@@ -5,6 +5,7 @@ use super::datagrams::Datagrams;
 use super::gateways::Gateways;
 use super::handshake::Identity;
 use super::incarnations::Incarnations;
+use super::tunnels::TunnelQueue;
 use crate::log_limit::LogLimit;
 use crate::tls::PeerSecurity;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(super) struct PeerContext {
     /// What takes and sends datagrams, if frames may go that way.
     pub(super) datagrams: Option<Arc<Datagrams>>,
     pub(super) gateways: Arc<Gateways>,
+    /// Connections for the face.
+    pub(super) tunnels: Arc<TunnelQueue>,
     /// What connections begin with.
     pub(super) security: PeerSecurity,
     /// For lines about strangers.
@@ -37,6 +40,7 @@ impl PeerContext {
             contacts: Arc::default(),
             datagrams: None,
             gateways: Arc::default(),
+            tunnels: Arc::default(),
             security,
             log: Arc::default(),
         }

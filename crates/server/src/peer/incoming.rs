@@ -5,6 +5,7 @@ use super::gateways::{self, GatewayHello};
 use super::handshake::{Hello, Lane, PeerLane, RejectCode, Rejection};
 use super::opening::{self, Caller, HandshakeError};
 use super::pending::Pending;
+use super::tunnels::{self, TunnelHello};
 use super::{Arrivals, HANDSHAKE_TIMEOUT, PeerContext};
 use crate::metrics::PeerMetrics;
 use crate::security::{Connection, Listener};
@@ -30,10 +31,11 @@ pub(super) struct Acceptor {
     pub(super) gateways: PeerMetrics,
 }
 
-/// A caller that was welcomed, and whose frames follow.
+/// A caller that was welcomed, and whose bytes follow.
 enum Welcomed {
     Peer(PeerLane),
     Gateway(GatewayHello, WireVersion),
+    Tunnel(TunnelHello),
 }
 
 /// Takes connections for as long as the replica runs.
@@ -63,6 +65,9 @@ pub(super) async fn accept_all(listener: Listener, acceptor: Arc<Acceptor>) {
                     let Acceptor { context, arrivals, .. } = &*acceptor;
                     let metrics = &acceptor.gateways;
                     gateways::serve(connection, hello, version, context, arrivals, metrics).await;
+                }
+                Ok((connection, Some(Welcomed::Tunnel(hello)))) => {
+                    tunnels::admit(connection, hello, &acceptor.context);
                 }
                 Err(error) => {
                     acceptor.strangers.increment(1);
@@ -119,6 +124,7 @@ async fn greet(
             gateways::welcome(connection, &hello, &acceptor.context).await?;
             return Ok(Some(Welcomed::Gateway(hello, version)));
         }
+        Ok(Caller::Tunnel(hello)) => return Ok(Some(Welcomed::Tunnel(hello))),
         Ok(Caller::Asking(question)) => {
             let answer = identity.answer(&question, incarnations, contacts);
             let sent = opening::send(connection, &answer, supported).await;

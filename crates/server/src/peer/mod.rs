@@ -25,6 +25,7 @@ pub(crate) mod rings;
 mod sockets;
 pub(crate) mod threads;
 pub(crate) mod transmit;
+pub(crate) mod tunnels;
 
 use crate::metrics::Metrics;
 use crate::security::Listener;
@@ -45,6 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 use tokio::sync::mpsc;
+pub(crate) use tunnels::Tunnels;
 
 /// How long a handshake between replicas may take, that of TLS and what both say of themselves together.
 const HANDSHAKE_TIMEOUT: Duration = quorate_tls::HANDSHAKE_TIMEOUT;
@@ -155,6 +157,11 @@ impl Links {
     pub(crate) fn latest_member(&self, id: ReplicaId) -> Option<Member> {
         let incarnation = self.context.incarnations.present(id)?;
         Some(Member { id, incarnation })
+    }
+
+    /// The face's end of tunnels to and from other replicas; `None` once it was taken.
+    pub(crate) fn tunnels(&self) -> Option<Tunnels> {
+        Tunnels::take(&self.context)
     }
 
     /// The number of remote gateways that are connected.

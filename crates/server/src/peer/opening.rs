@@ -9,6 +9,7 @@ use super::call_back::CallBack;
 use super::gateways::GatewayHello;
 use super::handshake::{Hello, Rejection};
 use super::join_question::JoinQuestion;
+use super::tunnels::TunnelHello;
 use bytes::Bytes;
 use quorate_core::{Decoder, Wire, WireError};
 use quorate_host::{SupportedVersions, WireVersion};
@@ -40,6 +41,8 @@ pub(crate) enum Caller {
     CallingBack(CallBack),
     /// A remote gateway, which wants to send frames and be sent some, in this version.
     Gateway(GatewayHello, WireVersion),
+    /// The face of another replica, with something for the one here.
+    Tunnel(TunnelHello),
 }
 
 /// Why no handshake came about.
@@ -160,6 +163,10 @@ pub(crate) async fn receive_caller(
         magic if magic == GatewayHello::MAGIC => {
             let (hello, version) = receive_body(from, mine).await?;
             Ok(Caller::Gateway(hello, version))
+        }
+        magic if magic == TunnelHello::MAGIC => {
+            let (hello, _) = receive_body(from, mine).await?;
+            Ok(Caller::Tunnel(hello))
         }
         _ => Err(HandshakeError::NotAPeer),
     }
