@@ -122,6 +122,25 @@ impl Asked {
         page.map_err(|error| format!("{url} is no Quorate replica: {error}"))
     }
 
+    /// Asks the replica at an endpoint for something; what it says.
+    pub(crate) fn post_at(
+        &self,
+        url: &str,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<String, Failure> {
+        let body = serde_json::to_string(body);
+        let body = body.map_err(|error| Failure::Failed(error.to_string()))?;
+        match self
+            .fetcher
+            .post(place(url), path, &body, ANSWER_TIMEOUT)
+            .map_err(Failure::Failed)?
+        {
+            (200, answer) => Ok(answer),
+            (status, answer) => Err(Failure::Failed(refusal(status, &answer))),
+        }
+    }
+
     /// Asks the first that answers at all for something; what it says.
     pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
         let body = serde_json::to_string(body);

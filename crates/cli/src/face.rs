@@ -22,8 +22,64 @@ pub(crate) enum FaceName {
 const PLAIN: &str = "plain";
 const REDIS: &str = "redis";
 
-/// The store behind the Redis face that this program has.
 const EMBEDDED: &str = "embedded";
+const EFFECTS: &str = "effects";
+const COMMANDS: &str = "commands";
+
+/// What keeps the data behind the Redis face.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum RedisStore {
+    /// The store of this program.
+    #[default]
+    Embedded,
+    /// Unmodified servers, one of which executes commands; the others follow its effects.
+    Effects,
+}
+
+impl RedisStore {
+    /// The name in the parameters of a first epoch.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RedisStore::Embedded => EMBEDDED,
+            RedisStore::Effects => EFFECTS,
+        }
+    }
+
+    /// The store of a cluster with the Redis face, by the parameters of its first epoch.
+    ///
+    /// # Errors
+    /// When this program does not have it.
+    fn of(params: &BTreeMap<String, String>) -> Result<RedisStore, String> {
+        match params.get(Epoch::REDIS).map(String::as_str) {
+            // Clusters were begun before there was a choice.
+            None | Some(EMBEDDED) => Ok(RedisStore::Embedded),
+            Some(EFFECTS) => Ok(RedisStore::Effects),
+            Some(other) => Err(format!(
+                "this cluster was begun for the face redis with {} = {other}, and this program has {EMBEDDED} and \
+                 {EFFECTS} alone: run the version of quorate that began it, or a newer one",
+                Epoch::REDIS,
+            )),
+        }
+    }
+
+    /// Refuses the store that is asked for by `--redis-mode` and is not built yet.
+    ///
+    /// # Errors
+    /// What to use in its place.
+    pub(crate) fn of_mode(mode: &str) -> Result<RedisStore, String> {
+        match mode {
+            EMBEDDED => Ok(RedisStore::Embedded),
+            EFFECTS => Ok(RedisStore::Effects),
+            COMMANDS => Err(format!(
+                "--redis-mode {COMMANDS}: this program cannot order the commands themselves for real servers yet; use \
+                 --redis-mode {EFFECTS}, which serves every command, or {EMBEDDED}"
+            )),
+            other => Err(format!(
+                "--redis-mode {other}: the modes are {EMBEDDED}, {EFFECTS} and {COMMANDS}"
+            )),
+        }
+    }
+}
 
 impl FaceName {
     /// The name on the command line.
@@ -36,20 +92,26 @@ impl FaceName {
     }
 
     /// What keeps the data, where a face could have one of several.
-    pub(crate) fn store(self) -> Option<&'static str> {
+    ///
+    /// # Errors
+    /// When this program does not have it.
+    pub(crate) fn store(
+        self,
+        params: &BTreeMap<String, String>,
+    ) -> Result<Option<RedisStore>, String> {
         match self {
-            FaceName::Etcd | FaceName::Plain => None,
-            FaceName::Redis => Some(EMBEDDED),
+            FaceName::Etcd | FaceName::Plain => Ok(None),
+            FaceName::Redis => RedisStore::of(params).map(Some),
         }
     }
 
     /// Adds it to the parameters of a first epoch. The first face there was has no name there.
-    pub(crate) fn add_to(self, params: &mut BTreeMap<String, String>) {
+    pub(crate) fn add_to(self, store: RedisStore, params: &mut BTreeMap<String, String>) {
         if self != FaceName::Etcd {
             params.insert(Epoch::FACE.to_owned(), self.name().to_owned());
         }
-        if let Some(store) = self.store() {
-            params.insert(Epoch::REDIS.to_owned(), store.to_owned());
+        if self == FaceName::Redis {
+            params.insert(Epoch::REDIS.to_owned(), store.name().to_owned());
         }
     }
 
@@ -62,13 +124,7 @@ impl FaceName {
         match (params.get(Epoch::FACE).map(String::as_str), store) {
             (None, None) => Ok(FaceName::Etcd),
             (Some(PLAIN), None) => Ok(FaceName::Plain),
-            (Some(REDIS), Some(EMBEDDED)) => Ok(FaceName::Redis),
-            (Some(REDIS), other) => Err(format!(
-                "this cluster was begun for the face redis with {} = {}, and this program has {EMBEDDED} alone: run \
-                 the version of quorate that began it, or a newer one",
-                Epoch::REDIS,
-                other.unwrap_or("nothing")
-            )),
+            (Some(REDIS), _) => RedisStore::of(params).map(|_| FaceName::Redis),
             (Some(PLAIN) | None, Some(_)) => Err(format!(
                 "this cluster has a parameter {} and another face",
                 Epoch::REDIS
@@ -102,8 +158,16 @@ mod tests {
     fn a_face_is_found_where_it_was_put() {
         for face in [FaceName::Etcd, FaceName::Plain, FaceName::Redis] {
             let mut params = BTreeMap::new();
-            face.add_to(&mut params);
+            face.add_to(RedisStore::Embedded, &mut params);
             assert_eq!(FaceName::of(&params), Ok(face));
+        }
+        for store in [RedisStore::Embedded, RedisStore::Effects] {
+            let mut params = BTreeMap::new();
+            FaceName::Redis.add_to(store, &mut params);
+            assert_eq!(FaceName::of(&params), Ok(FaceName::Redis));
+            assert_eq!(FaceName::Redis.store(&params), Ok(Some(store)));
+            assert_eq!(FaceName::Etcd.store(&params), Ok(None));
+            assert_eq!(RedisStore::of_mode(store.name()), Ok(store));
         }
         let strange = BTreeMap::from([(Epoch::FACE.to_owned(), "graph".to_owned())]);
         assert!(FaceName::of(&strange).unwrap_err().contains("graph"));
@@ -111,12 +175,17 @@ mod tests {
 
     #[test]
     fn a_cluster_with_another_store_behind_redis_is_refused() {
-        for store in ["effects", "commands", "other"] {
+        for store in ["commands", "other"] {
             let mut params = BTreeMap::new();
-            FaceName::Redis.add_to(&mut params);
+            FaceName::Redis.add_to(RedisStore::Embedded, &mut params);
             params.insert(Epoch::REDIS.to_owned(), store.to_owned());
             let refused = FaceName::of(&params).unwrap_err();
             assert!(refused.contains(&format!("redis = {store}")), "{refused}");
+            let refused = RedisStore::of_mode(store).unwrap_err();
+            assert!(
+                refused.contains(&format!("--redis-mode {store}")),
+                "{refused}"
+            );
         }
     }
 }

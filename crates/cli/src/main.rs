@@ -29,6 +29,7 @@ mod polling;
 mod protocol_flags;
 mod quorums;
 mod recode;
+mod redis;
 mod redis_endpoint;
 mod redis_options;
 mod security;
@@ -77,6 +78,9 @@ enum Command {
     /// Show and change what a cluster consists of
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Show and change which real server behind the Redis face executes
+    #[command(subcommand)]
+    Redis(redis::RedisCommand),
     /// Show what a replica's log holds
     #[command(subcommand)]
     Log(log::LogCommand),
@@ -123,6 +127,7 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Cluster(command) => cluster::run(&command),
+        Command::Redis(command) => redis::run(&command),
         Command::Log(command) => log::run(&command),
         Command::Quorums(options) => {
             quorums::run(&options);

@@ -18,7 +18,11 @@ const ADMIN: &str = "quorate_admin:";
 
 /// The address for operators, of the replica that serves clients of Redis at `host:port`.
 pub(crate) fn admin_of(address: &str) -> Result<String, String> {
-    let said = match ask(address) {
+    // What relays to a real server answers this, and nothing else, by itself; other replicas do not know it.
+    if let Ok(Reply::Bulk(admin)) = ask(address, &["QUORATE", "ADMIN"]) {
+        return Ok(String::from_utf8_lossy(&admin).into_owned());
+    }
+    let said = match ask(address, &["INFO", "server"]) {
         Ok(Reply::Bulk(text)) => String::from_utf8_lossy(&text).into_owned(),
         Ok(Reply::Error(why)) => {
             return Err(format!(
@@ -35,7 +39,7 @@ pub(crate) fn admin_of(address: &str) -> Result<String, String> {
 }
 
 /// What the server there says of itself.
-fn ask(address: &str) -> Result<Reply, String> {
+fn ask(address: &str, request: &[&str]) -> Result<Reply, String> {
     let mut addresses = address
         .to_socket_addrs()
         .map_err(|error| error.to_string())?;
@@ -43,9 +47,9 @@ fn ask(address: &str) -> Result<Reply, String> {
     let exchange = || {
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let mut request = Vec::new();
-        encode_request(&["INFO", "server"], &mut request);
-        stream.write_all(&request)?;
+        let mut text = Vec::new();
+        encode_request(request, &mut text);
+        stream.write_all(&text)?;
         let mut answer = BytesMut::new();
         while answer.len() < ANSWER_BYTES_MAX {
             match Reply::take(&mut answer) {
@@ -76,10 +80,11 @@ mod tests {
         let address = listener.local_addr().unwrap().to_string();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut request = [0; 26];
-                stream.read_exact(&mut request).unwrap();
-                stream.write_all(answer.as_bytes()).unwrap();
+                for answer in ["-ERR unknown command 'QUORATE'\r\n", answer] {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    assert_ne!(stream.read(&mut [0; 64]).unwrap(), 0);
+                    stream.write_all(answer.as_bytes()).unwrap();
+                }
             });
             admin_of(&address)
         })

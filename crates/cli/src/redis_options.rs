@@ -1,10 +1,14 @@
 //! Options that only the Redis face has.
 
+use crate::face::RedisStore;
 use clap::Args;
+use quorate_core::ReplicaId;
 use quorate_face_redis::{FaceOptions, Limits, Subscriptions, Users};
+use quorate_redis_process::{ServerBinary, ServerUsers, UserSettings};
+use quorate_redis_relay::{RelayLimits, RelayOptions};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -31,6 +35,88 @@ pub(crate) struct RedisOptions {
     /// replicas [default: none]
     #[arg(long, env = "QUORATE_REDIS_ACL_FILE", value_name = "FILE")]
     redis_acl_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    server: RedisServerOptions,
+}
+
+/// The real servers that keep the data, if it is not Quorate's own store.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(crate) struct RedisServerOptions {
+    /// Run this program, a redis-server from 7.0 or a valkey-server from 8.0 on, and replicate what it does; without a
+    /// path the first of them in PATH [default: Quorate's own store]
+    #[arg(
+        long,
+        env = "QUORATE_REDIS_SERVER",
+        value_name = "PATH",
+        num_args = 0..=1,
+        default_missing_value = ""
+    )]
+    redis_server: Option<String>,
+
+    /// What keeps the data of a new cluster: embedded, or effects, which --redis-server means
+    #[arg(long, env = "QUORATE_REDIS_MODE", value_name = "MODE")]
+    redis_mode: Option<String>,
+
+    /// A file with settings of the server, as redis.conf has them: memory, encodings, notifications
+    #[arg(long, env = "QUORATE_REDIS_CONFIG", value_name = "FILE")]
+    redis_config: Option<PathBuf>,
+}
+
+impl RedisServerOptions {
+    /// What is to keep the data, if that was said.
+    ///
+    /// # Errors
+    /// When two options contradict each other, or name what this program does not have.
+    pub(crate) fn store(&self) -> Result<Option<RedisStore>, String> {
+        let mode = self.redis_mode.as_deref().map(RedisStore::of_mode);
+        match (mode.transpose()?, &self.redis_server) {
+            (Some(RedisStore::Embedded), Some(_)) => Err(
+                "--redis-mode embedded and --redis-server contradict each other: leave one out"
+                    .to_owned(),
+            ),
+            (mode, Some(_)) => Ok(mode.or(Some(RedisStore::Effects))),
+            (mode, None) => Ok(mode),
+        }
+    }
+
+    /// The program to run.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be used.
+    pub(crate) fn binary(&self) -> Result<ServerBinary, String> {
+        let given = self.redis_server.as_deref();
+        let given = given.filter(|path| !path.is_empty()).map(Path::new);
+        let flag = if given.is_some() {
+            "--redis-server "
+        } else {
+            ""
+        };
+        ServerBinary::find(given).map_err(|error| format!("{flag}{error}"))
+    }
+
+    fn settings(&self) -> Result<UserSettings, String> {
+        match &self.redis_config {
+            None => Ok(UserSettings::default()),
+            Some(path) => {
+                UserSettings::open(path).map_err(|error| format!("--redis-config {error}"))
+            }
+        }
+    }
+
+    /// These options for the command line of a replica.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let mut flags = Vec::new();
+        if let Some(path) = &self.redis_server {
+            flags.push(format!("--redis-server={path}"));
+        }
+        if let Some(path) = &self.redis_config {
+            flags.push(format!("--redis-config={}", path.display()));
+        }
+        flags
+    }
 }
 
 /// A password, which nothing shows.
@@ -60,6 +146,10 @@ impl FromStr for Password {
 pub(crate) struct RedisSettings {
     /// The users of Redis, their passwords and their rights.
     pub(crate) users: Users,
+    /// What is to keep the data, if that was said.
+    pub(crate) store: Option<RedisStore>,
+    server: RedisServerOptions,
+    server_users: ServerUsers,
     /// The first option of the Redis face that was given.
     pub(crate) first_given: Option<&'static str>,
 }
@@ -79,14 +169,73 @@ impl RedisSettings {
     }
 }
 
+impl RedisSettings {
+    /// What servers of a replica are to be, for so many clients.
+    ///
+    /// # Errors
+    /// When there is no program to run, or a file cannot be used.
+    pub(crate) fn relay(
+        self,
+        me: ReplicaId,
+        boot: u64,
+        connections_max: usize,
+    ) -> Result<RelayOptions, String> {
+        Ok(RelayOptions {
+            me,
+            boot,
+            binary: self.server.binary()?,
+            settings: self.server.settings()?,
+            users: self.server_users,
+            limits: RelayLimits {
+                connections_max,
+                ..RelayLimits::default()
+            },
+        })
+    }
+
+    /// Refuses a store that the cluster does not have.
+    ///
+    /// # Errors
+    /// When another one was asked for.
+    pub(crate) fn check_store(&self, has: Option<RedisStore>, dir: &Path) -> Result<(), String> {
+        match self
+            .store
+            .filter(|asked| has.is_some_and(|has| has != *asked))
+        {
+            None => Ok(()),
+            Some(asked) => Err(format!(
+                "the cluster in {} was begun with redis = {}, and {} is asked for (--redis-server, --redis-mode): a \
+                 cluster keeps the store that it was begun with",
+                dir.display(),
+                has.unwrap_or_default().name(),
+                asked.name()
+            )),
+        }
+    }
+}
+
 impl RedisOptions {
     /// The options with their defaults; the file that they name is read.
     pub(crate) fn resolve(&self) -> Result<RedisSettings, String> {
         let password = self.requirepass.as_ref().map(|password| &password.0[..]);
-        let users = Users::open(self.redis_acl_file.as_deref(), password);
+        let store = self.server.store()?;
+        let file = self.redis_acl_file.as_deref();
+        // A real server knows more of users than the own store does.
+        let own_file = file.filter(|_| store != Some(RedisStore::Effects));
+        let users = Users::open(own_file, password);
         let users = users.map_err(|error| format!("--redis-acl-file {error}"))?;
+        let server_users = ServerUsers::open(file, password);
+        let server_users = server_users.map_err(|error| format!("--redis-acl-file {error}"))?;
+        if store == Some(RedisStore::Effects) {
+            // Whatever is wrong is told before anything is begun.
+            self.server.binary()?;
+            self.server.settings()?;
+        }
         Ok(RedisSettings {
             users,
+            store,
+            server: self.server.clone(),
+            server_users,
             first_given: self.first_given(),
         })
     }
@@ -96,6 +245,9 @@ impl RedisOptions {
             ("--listen-admin-urls", self.listen_admin_urls.is_some()),
             ("--requirepass", self.requirepass.is_some()),
             ("--redis-acl-file", self.redis_acl_file.is_some()),
+            ("--redis-server", self.server.redis_server.is_some()),
+            ("--redis-mode", self.server.redis_mode.is_some()),
+            ("--redis-config", self.server.redis_config.is_some()),
         ];
         given
             .iter()

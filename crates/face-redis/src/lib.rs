@@ -17,6 +17,7 @@ mod blocked;
 mod clients;
 mod connection;
 mod dispatch;
+mod effects;
 mod execute;
 mod gathered;
 mod limits;
@@ -34,6 +35,7 @@ mod waiters;
 
 pub use access::{AccessError, Users};
 pub use application::{Answer, Cut, Query, RedisApplication};
+pub use effects::serve_effects;
 pub use limits::Limits;
 pub use pubsub::Subscriptions;
 pub use serve::{FaceOptions, serve};

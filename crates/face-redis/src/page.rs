@@ -59,7 +59,8 @@ fn figures(server: &Server) -> Page {
     page
 }
 
-async fn version() -> Response {
+/// The version of this program.
+pub(crate) async fn version() -> Response {
     let version = env!("CARGO_PKG_VERSION");
     json(StatusCode::OK, format!(r#"{{"quorate":"{version}"}}"#))
 }

@@ -9,6 +9,7 @@ use crate::page::routes;
 use crate::pubsub::Subscriptions;
 use crate::server::{Counters, Server};
 use crate::session::Session;
+use axum::Router;
 use quorate_face_common::{ConnectionLimits, Metrics, observer_limits, observing, serve_routes};
 use quorate_redis_store::Subscribers;
 use quorate_server::{Account, ClientListeners, Connection, Handle, Listener};
@@ -16,7 +17,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
@@ -70,26 +71,33 @@ pub async fn serve(
         began: Instant::now(),
     });
     let routes = routes(&server, metrics);
-    let of_operators = ConnectionLimits {
-        connections_max: OPERATORS_MAX,
-        drain: server.limits.drain,
-        ..ConnectionLimits::default()
-    };
-    let of_observers = observer_limits(&of_operators);
-    let observed = observing(routes.clone());
-    let operators = serve_routes(ports.http, routes, &of_operators, stopping.subscribe());
-    let observers = serve_routes(
-        ports.observers,
-        observed,
-        &of_observers,
-        stopping.subscribe(),
-    );
+    let drain = server.limits.drain;
+    let operators = serve_operators((ports.http, ports.observers), routes, drain, &stopping);
     let clients = accept_all(&server, ports.clients, stopping.subscribe());
     let stop = async {
         shutdown.await;
         stopping.send_replace(true);
     };
-    tokio::join!(clients, operators, observers, stop);
+    tokio::join!(clients, operators, stop);
+}
+
+/// Serves operators over HTTP, and at another port those who only look, until it is time to stop.
+pub(crate) async fn serve_operators(
+    (operators, observers): (Option<Listener>, Option<Listener>),
+    routes: Router,
+    drain: Duration,
+    stopping: &watch::Sender<bool>,
+) {
+    let of_operators = ConnectionLimits {
+        connections_max: OPERATORS_MAX,
+        drain,
+        ..ConnectionLimits::default()
+    };
+    let of_observers = observer_limits(&of_operators);
+    let observed = observing(routes.clone());
+    let operators = serve_routes(operators, routes, &of_operators, stopping.subscribe());
+    let observers = serve_routes(observers, observed, &of_observers, stopping.subscribe());
+    tokio::join!(operators, observers);
 }
 
 /// Takes connections of clients until it is to stop, and ends them then.

@@ -88,6 +88,12 @@ impl Launcher {
         &self.options.binary
     }
 
+    /// The password of Quorate's own user, `quorate`.
+    #[must_use]
+    pub fn password(&self) -> &str {
+        &self.password
+    }
+
     /// The password that a server sends to a master first, with `AUTH`.
     #[must_use]
     pub fn link_password(&self) -> &str {

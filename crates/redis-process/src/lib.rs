@@ -26,6 +26,7 @@ pub use control::{Control, connect};
 pub use error::ProcessError;
 pub use launch::{Launcher, LauncherOptions, Replication};
 pub use process::ServerProcess;
+pub use settings::RDB;
 pub use user_settings::UserSettings;
 pub use users::ServerUsers;
 pub use version::{Flavour, ServerVersion};

@@ -8,7 +8,7 @@ use std::path::Path;
 /// The name of the socket within the server's folder.
 pub(crate) const SOCKET: &str = "server.sock";
 /// The name of the file that a server loads, and writes.
-pub(crate) const RDB: &str = "dump.rdb";
+pub const RDB: &str = "dump.rdb";
 
 /// A setting, and what a server that has it says of it.
 #[derive(Clone, PartialEq, Eq, Debug)]

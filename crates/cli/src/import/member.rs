@@ -4,7 +4,7 @@
 use super::state::Imported;
 use crate::Failure;
 use crate::etcd::roster::{self, Numbered, Roster};
-use crate::face::FaceName;
+use crate::face::{FaceName, RedisStore};
 use crate::modes::DurabilityMode;
 use crate::new_cluster::{self, NewCluster};
 use crate::up::ClusterOptions;
@@ -84,7 +84,7 @@ impl MemberOptions {
         let protocol = options.protocol().unwrap_or(PROTOCOL);
         let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
         let mut params = options.params(protocol, count)?;
-        FaceName::Etcd.add_to(&mut params);
+        FaceName::Etcd.add_to(RedisStore::default(), &mut params);
         let addresses = members.iter();
         let cluster = NewCluster {
             token: self

@@ -5,7 +5,7 @@ mod progress;
 mod state;
 
 use crate::Failure;
-use crate::face::FaceName;
+use crate::face::{FaceName, RedisStore};
 use crate::serve::create_files_for_owner_only;
 use crate::up::{Beginning, ClusterOptions, OwnCertificates};
 use clap::Args;
@@ -83,7 +83,8 @@ impl Begun {
         }
         let own_certificates = OwnCertificates::default();
         let into = &options.data_dir;
-        Beginning::of(&options.cluster, FaceName::Etcd, own_certificates, into).map(Begun::Cluster)
+        let kind = (FaceName::Etcd, RedisStore::default());
+        Beginning::of(&options.cluster, kind, own_certificates, into).map(Begun::Cluster)
     }
 
     /// The folder of each replica that begins here, and who it is.

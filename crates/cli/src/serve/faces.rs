@@ -1,7 +1,10 @@
 //! The faces of a replica, each over its store.
 
 use super::{render, stop};
-use quorate_server::{FaceContext, Serving};
+use quorate_face_redis::RedisApplication;
+use quorate_redis_relay::Prepared;
+use quorate_server::{ClientPorts, FaceContext, ServerConfig, ServerError, Serving, StopSignal};
+use std::sync::Arc;
 
 /// The etcd face.
 pub(super) fn etcd(
@@ -30,7 +33,7 @@ pub(super) fn plain(
 }
 
 /// The Redis face.
-pub(super) fn redis(
+fn redis(
     context: FaceContext<quorate_face_redis::RedisApplication>,
     options: quorate_face_redis::FaceOptions,
 ) -> Serving {
@@ -40,4 +43,46 @@ pub(super) fn redis(
         quorate_face_redis::serve(ports, context.handle, options, Some(render), stop).await;
         Ok(())
     })
+}
+
+/// The Redis face over a real server.
+fn redis_effects(
+    context: FaceContext<quorate_face_redis::RedisApplication>,
+    relay: quorate_redis_relay::Prepared,
+) -> Serving {
+    let (render, stop) = (render(context.metrics), stop(context.stopping));
+    Box::pin(async move {
+        quorate_face_redis::serve_effects(
+            context.listeners,
+            context.handle,
+            relay,
+            context.tunnels,
+            Some(render),
+            stop,
+        )
+        .await
+    })
+}
+
+/// Runs a replica with the Redis face: over a real server if there is a relay, over the own store otherwise.
+pub(super) fn run_redis(
+    config: ServerConfig,
+    ports: ClientPorts,
+    (relay, options): (Option<Prepared>, quorate_face_redis::FaceOptions),
+    ready: impl FnOnce(),
+) -> Result<Option<StopSignal>, ServerError> {
+    type Face = Box<dyn FnOnce(FaceContext<RedisApplication>) -> Serving>;
+    let (application, face): (RedisApplication, Face) = match relay {
+        None => {
+            let store = quorate_redis_store::Store::with_subscribers(options.subscribers());
+            let face = move |context| redis(context, options);
+            (RedisApplication::Embedded(store), Box::new(face))
+        }
+        Some(relay) => {
+            let stream = quorate_redis_effects::Stream::new(Arc::clone(&relay.shared));
+            let face = move |context| redis_effects(context, relay);
+            (RedisApplication::Effects(stream), Box::new(face))
+        }
+    };
+    quorate_server::run(config, ports, application, face, ready)
 }

@@ -6,7 +6,7 @@ mod member_urls;
 mod options;
 mod settings;
 
-use faces::{etcd, plain, redis};
+use faces::{etcd, plain, run_redis};
 pub(crate) use options::ServeOptions;
 pub(crate) use settings::{
     REQUEST_TIMEOUT_MS, Settings, TXN_OPS, client_memory, clock, cluster_id, request_bytes,
@@ -15,13 +15,14 @@ pub(crate) use settings::{
 
 use crate::Failure;
 use crate::address::is_loopback;
-use crate::face::FaceName;
+use crate::face::{FaceName, RedisStore};
 use crate::modes::PeerTransport;
 use crate::new_cluster;
 use crate::notify::{ProcessState, notify};
 use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
+use quorate_redis_relay::{Prepared, prepare};
 use quorate_server::{
     ClientPorts, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity, PortTls,
     ServerConfig, ServerError, StopSignal, bind, bind_datagrams, bootstrap, client_connections_max,
@@ -96,6 +97,7 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
     };
     let face = face_of(&folder, settings.face)?;
     settings.check_face(face).map_err(Failure::Usage)?;
+    let (store, relay) = store_of(&settings, &folder, face, client_connections)?;
     if face == FaceName::Redis {
         warn_of_operators(&settings);
     }
@@ -109,7 +111,8 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
     })?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
-        face = face.name(), store = face.store(), protocol, replicas = epoch.n(), failures_survived = survived,
+        face = face.name(), store = store.map(RedisStore::name), protocol,
+        server = relay.as_ref().map(Prepared::server), replicas = epoch.n(), failures_survived = survived,
         data = %settings.data_dir.display(), layout = settings.layout.name(),
         peer_transport = settings.peer_transport.name(), busy_poll = settings.polling.is_busy,
         cores = ?settings.polling.cores, descriptors, client_connections, "starting"
@@ -125,6 +128,7 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
         client_tls,
         peer_security,
         client_connections,
+        relay,
     };
     let ended = replica.run();
     if let Err(ServerError::Removed { .. }) = &ended {
@@ -215,11 +219,52 @@ impl Data {
     }
 }
 
+/// What keeps the data of a cluster, and what relays clients to a real server if one does.
+fn store_of(
+    settings: &Settings,
+    folder: &Folder,
+    face: FaceName,
+    client_connections: usize,
+) -> Result<(Option<RedisStore>, Option<Prepared>), Failure> {
+    let store = face.store(&folder.meta().epoch.params);
+    let store = store.map_err(Failure::Failed)?;
+    let checked = settings.redis.check_store(store, folder.dir());
+    checked.map_err(Failure::Usage)?;
+    let relay = match store {
+        Some(RedisStore::Effects) => Some(relay(settings, client_connections)?),
+        _ => None,
+    };
+    Ok((store, relay))
+}
+
+/// What relays clients to a real server.
+fn relay(settings: &Settings, client_connections: usize) -> Result<Prepared, Failure> {
+    let options = settings
+        .redis
+        .clone()
+        .relay(settings.id, random_u64()?, client_connections);
+    let options = options.map_err(|why| {
+        Failure::Failed(format!(
+            "the data of this cluster is in real servers (redis = effects): {why}"
+        ))
+    })?;
+    let prepared = prepare(options, &settings.data_dir.join("redis"));
+    prepared.map_err(|error| Failure::Failed(error.to_string()))
+}
+
 fn random_incarnation() -> Result<Incarnation, Failure> {
-    let mut bytes = [0; 16];
+    Ok(Incarnation(u128::from_le_bytes(random_bytes()?)))
+}
+
+fn random_u64() -> Result<u64, Failure> {
+    Ok(u64::from_le_bytes(random_bytes()?))
+}
+
+fn random_bytes<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
     getrandom(&mut bytes[..], GetRandomFlags::empty())
         .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
-    Ok(Incarnation(u128::from_le_bytes(bytes)))
+    Ok(bytes)
 }
 
 /// What connections to other replicas begin with, for those who ask before it is known which replica they are.
@@ -308,6 +353,8 @@ struct Replica {
     peer_security: PeerSecurity,
     /// The most connections of clients that may be open.
     client_connections: usize,
+    /// What relays clients to a real server, if one keeps the data.
+    relay: Option<Prepared>,
 }
 
 impl Replica {
@@ -370,12 +417,10 @@ impl Replica {
                 quorate_server::run(config, ports, store, face, ready)
             }
             FaceName::Redis => {
-                let connections_max = self.client_connections;
-                let options = settings.redis.face(connections_max, request_bytes_max);
-                let store = quorate_redis_store::Store::with_subscribers(options.subscribers());
-                let application = quorate_face_redis::RedisApplication::Embedded(store);
-                let face = |context| redis(context, options);
-                quorate_server::run(config, ports, application, face, ready)
+                let options = settings
+                    .redis
+                    .face(self.client_connections, request_bytes_max);
+                run_redis(config, ports, (self.relay, options), ready)
             }
         }
     }

@@ -239,7 +239,8 @@ impl Settings {
             .iter()
             .map(|member| (member.id, member.peer_url.clone()));
         let mut params = self.params.clone();
-        self.face.unwrap_or_default().add_to(&mut params);
+        let store = self.redis.store.unwrap_or_default();
+        self.face.unwrap_or_default().add_to(store, &mut params);
         NewCluster {
             token: self.token.clone(),
             members: members.collect(),

@@ -5,7 +5,7 @@ use super::own_certificates::OwnCertificates;
 use super::plan::{FILE, Plan};
 use super::urls::{check_ports, first_port};
 use crate::Failure;
-use crate::face::FaceName;
+use crate::face::{FaceName, RedisStore};
 use crate::modes::DurabilityMode;
 use crate::new_cluster::{self, NewCluster};
 use quorate_core::{ClusterId, ReplicaId};
@@ -26,7 +26,7 @@ impl Beginning {
     /// The cluster that options ask for, in a folder.
     pub(crate) fn of(
         options: &ClusterOptions,
-        face: FaceName,
+        (face, store): (FaceName, RedisStore),
         tls: OwnCertificates,
         dir: &Path,
     ) -> Result<Beginning, Failure> {
@@ -36,7 +36,7 @@ impl Beginning {
         check_ports(face, port, replicas).map_err(Failure::Usage)?;
         let protocol = options.protocol.as_deref().unwrap_or(PROTOCOL);
         let mut params = options.params(protocol, replicas).map_err(Failure::Usage)?;
-        face.add_to(&mut params);
+        face.add_to(store, &mut params);
         let mut plan = Plan {
             dir: dir.to_owned(),
             cluster: ClusterId(0),

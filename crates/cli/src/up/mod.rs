@@ -12,12 +12,13 @@ pub(crate) use cluster_options::ClusterOptions;
 pub(crate) use own_certificates::OwnCertificates;
 
 use crate::Failure;
-use crate::face::FaceName;
+use crate::face::{FaceName, RedisStore};
 use crate::modes::{LayoutMode, LogFormat, PeerTransport};
 use crate::new_cluster;
 use crate::notify::{ProcessState, notify};
 use crate::polling::PollingOptions;
 use crate::recode::RecodeOptions;
+use crate::redis_options::RedisServerOptions;
 use crate::serve::create_files_for_owner_only;
 use crate::snapshots::SnapshotOptions;
 use children::{Child, ChildEvent, Children};
@@ -74,6 +75,9 @@ pub(crate) struct UpOptions {
     /// Another option for every replica's `quorate serve`; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     server_arg: Vec<String>,
+
+    #[command(flatten)]
+    redis_server: RedisServerOptions,
 
     #[command(flatten)]
     snapshots: SnapshotOptions,
@@ -146,9 +150,16 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
     let survived = new_cluster::failures_survived(&plan.epoch()?, ReplicaId(1))
         .map_err(|why| Failure::Failed(format!("the cluster in {}: {why}", plan.dir.display())))?;
     let face = plan.face().map_err(Failure::Failed)?;
-    let store = face
-        .store()
-        .map(|store| format!("face {}, store {store}, ", face.name()));
+    let store = face.store(&plan.params).map_err(Failure::Failed)?;
+    let server = match store {
+        Some(RedisStore::Effects) if !options.begin_only => {
+            let binary = options.redis_server.binary().map_err(Failure::Failed)?;
+            format!(", server {binary}")
+        }
+        _ => String::new(),
+    };
+    let store =
+        store.map(|store| format!("face {}, store {}{server}, ", face.name(), store.name()));
     say(format_args!(
         "cluster {}: {} replicas, begun with {}, {}durability {}, data in {}",
         plan.cluster,

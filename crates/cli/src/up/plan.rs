@@ -5,7 +5,7 @@ use super::begin::Beginning;
 use super::own_certificates::OwnCertificates;
 use super::urls::{check_gateways, check_ports};
 use crate::Failure;
-use crate::face::FaceName;
+use crate::face::{FaceName, RedisStore};
 use crate::modes::DurabilityMode;
 use clap::ValueEnum;
 use quorate_core::{ClusterId, Epoch};
@@ -188,6 +188,7 @@ impl Plan {
             .flatten()
             .chain(self.tls.flags())
             .chain(self.admin_flags(id))
+            .chain(options.redis_server.flags())
             .chain(options.server_arg.iter().cloned())
             .chain(polling.flags(id, self.layout(options), self.replicas.into()))
             .chain(options.snapshots.flags())
@@ -228,7 +229,18 @@ impl Plan {
             clients: options.auto_tls,
             peers: options.peer_auto_tls,
         };
-        let beginning = Beginning::of(&options.cluster, face, tls, &options.data_dir)?;
+        let store = options.redis_server.store().map_err(Failure::Usage)?;
+        if store.is_some() && face != FaceName::Redis {
+            return Err(Failure::Usage(
+                "--redis-server and --redis-mode are options of the Redis face (--face redis)"
+                    .to_owned(),
+            ));
+        }
+        if store == Some(RedisStore::Effects) {
+            options.redis_server.binary().map_err(Failure::Usage)?;
+        }
+        let kind = (face, store.unwrap_or_default());
+        let beginning = Beginning::of(&options.cluster, kind, tls, &options.data_dir)?;
         let (port, replicas) = (beginning.plan.port, beginning.plan.replicas);
         check_gateways(face, port, replicas, options.gateways).map_err(Failure::Usage)?;
         for (dir, meta) in beginning.replicas() {
@@ -331,9 +343,17 @@ impl Plan {
         if let Some(asked) = options.face.filter(|asked| *asked != face) {
             return differs("face", asked.name(), face.name());
         }
+        let store = face.store(&self.params)?.unwrap_or_default();
+        if let Some(asked) = options
+            .redis_server
+            .store()?
+            .filter(|asked| *asked != store)
+        {
+            return differs("redis-mode", asked.name(), store.name());
+        }
         let mut asked = options.cluster.params(&self.protocol, self.replicas)?;
         if !asked.is_empty() {
-            face.add_to(&mut asked);
+            face.add_to(store, &mut asked);
             if asked != self.params {
                 return differs("param", &list(&asked), &list(&self.params));
             }

@@ -1,0 +1,152 @@
+//! One client from its first byte to its last: it waits for an executor, and is served there.
+
+use crate::hub::{Hub, Place, Waiting};
+use crate::limits::{PLACE_AGAIN, READ_BYTES, RelayLimits};
+use crate::local::Local;
+use crate::tunnel::{self, Purpose};
+use bytes::{Buf, BytesMut};
+use quorate_server::{Connection, TunnelDialer};
+use std::io;
+use std::rc::Rc;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// The request for the address of operators, the one that is not the server's to answer.
+const ADMIN: &[u8] = b"*2\r\n$7\r\nQUORATE\r\n$5\r\nADMIN\r\n";
+/// What requests of HTTP begin with: Redis closes at the sight of them, be there an executor or not.
+const HTTP: [&[u8]; 6] = [
+    b"GET /",
+    b"POST ",
+    b"HEAD ",
+    b"PUT /",
+    b"OPTIONS ",
+    b"DELETE /",
+];
+
+/// What all clients of a relay have in common.
+#[derive(Clone)]
+pub(crate) struct Clients {
+    pub(crate) hub: Rc<Hub>,
+    pub(crate) limits: RelayLimits,
+    pub(crate) dialer: Option<TunnelDialer>,
+    /// The address for operators.
+    pub(crate) admin: Option<String>,
+}
+
+/// Where a client is served.
+enum Found {
+    Here(UnixStream, Place),
+    There(Connection, Place),
+}
+
+impl Clients {
+    /// Serves a client until its connection ends.
+    pub(crate) async fn serve(
+        self,
+        mut client: impl AsyncRead + AsyncWrite + Unpin,
+    ) -> io::Result<()> {
+        let _counted = self.hub.count_client();
+        let mut first = BytesMut::new();
+        while first.is_empty() {
+            first.reserve(READ_BYTES / 16);
+            if client.read_buf(&mut first).await? == 0 {
+                return Ok(());
+            }
+            if first.starts_with(ADMIN) {
+                first.advance(ADMIN.len());
+                self.tell_admin(&mut client).await?;
+            }
+        }
+        if HTTP.iter().any(|begin| first.starts_with(begin)) {
+            return Ok(());
+        }
+        let mut places = self.hub.watch_place();
+        let Some(found) = self.find_place(&mut places).await else {
+            return Ok(());
+        };
+        match found {
+            Found::Here(server, place) => {
+                let local = self.local(server, place, places);
+                local.relay(client, first).await
+            }
+            Found::There(far, place) => {
+                tunnel::relay(&self.hub, client, first, far, place, places).await
+            }
+        }
+    }
+
+    /// Serves a client that came to another replica, if clients are served here in that epoch.
+    pub(crate) async fn serve_tunnel(self, mut far: Connection, epoch: u64) -> io::Result<()> {
+        let places = self.hub.watch_place();
+        let place = places.borrow().clone();
+        let server = match &place {
+            Place::Here { epoch: now, folder } if *now == epoch => {
+                quorate_redis_process::connect(folder).await.ok()
+            }
+            _ => None,
+        };
+        tunnel::answer(&mut far, server.is_some()).await?;
+        match server {
+            Some(server) => {
+                let local = self.local(server, place, places);
+                local.relay(far, BytesMut::new()).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn local(&self, server: UnixStream, place: Place, places: watch::Receiver<Place>) -> Local {
+        Local {
+            served: self.hub.count_served(),
+            hub: Rc::clone(&self.hub),
+            limits: self.limits,
+            server,
+            place,
+            places,
+        }
+    }
+
+    /// Waits for an executor, and connects to it; `None` if none takes the client in time: it was given to nobody.
+    async fn find_place(&self, places: &mut watch::Receiver<Place>) -> Option<Found> {
+        let waiting = Waiting::new(&self.hub);
+        waiting.set(true);
+        let deadline = Instant::now() + self.limits.answer_max;
+        loop {
+            let place = places.borrow_and_update().clone();
+            let found = match (&place, &self.dialer) {
+                (Place::Here { folder, .. }, _) => quorate_redis_process::connect(folder)
+                    .await
+                    .map(|server| Found::Here(server, place.clone())),
+                (Place::There { epoch, executor }, Some(dialer)) => {
+                    let purpose = Purpose::Client { epoch: *epoch };
+                    tunnel::ask(dialer, *executor, purpose)
+                        .await
+                        .map(|far| Found::There(far, place.clone()))
+                }
+                _ => Err(io::ErrorKind::NotConnected.into()),
+            };
+            if let Ok(found) = found {
+                return Some(found);
+            }
+            let again = async {
+                tokio::select! {
+                    // An error means that the hub is gone, and with it everything.
+                    _ = places.changed() => {}
+                    () = sleep(PLACE_AGAIN), if place != Place::Nowhere => {}
+                }
+            };
+            timeout_at(deadline, again).await.ok()?;
+        }
+    }
+
+    async fn tell_admin(&self, client: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let answer = match &self.admin {
+            Some(admin) => format!("${}\r\n{admin}\r\n", admin.len()),
+            None => "$-1\r\n".to_owned(),
+        };
+        client.write_all(answer.as_bytes()).await?;
+        client.flush().await
+    }
+}

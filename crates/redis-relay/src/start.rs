@@ -1,0 +1,296 @@
+//! A relay from its start to its end, on a thread of its own.
+
+use crate::board::Board;
+use crate::client::Clients;
+use crate::engine::{Engine, EngineState, Happening, server_events};
+use crate::hub::Hub;
+use crate::limits::RelayLimits;
+use crate::listen::{accept_clients, accept_links, accept_tunnels};
+use crate::orders::Orders;
+use crate::rdb_files::RdbFiles;
+use crate::server::Servers;
+use quorate_core::ReplicaId;
+use quorate_redis_effects::{Config, Driver, Files, Flavour, ServerVersion, Shared};
+use quorate_redis_process::{
+    Launcher, LauncherOptions, ProcessError, ServerBinary, ServerUsers, UserSettings,
+};
+use quorate_server::{Listener, Tunnels};
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::timeout;
+
+/// What servers and clients of a relay are to be.
+#[derive(Clone, Debug)]
+pub struct RelayOptions {
+    /// The replica of the relay.
+    pub me: ReplicaId,
+    /// A number that no other process of this replica has or had.
+    pub boot: u64,
+    /// The program that is run as server.
+    pub binary: ServerBinary,
+    /// Settings that the operator chose.
+    pub settings: UserSettings,
+    /// Users of clients.
+    pub users: ServerUsers,
+    /// What clients may do.
+    pub limits: RelayLimits,
+}
+
+/// What a relay needs before its replica runs: the application shares it.
+pub struct Prepared {
+    /// What the application and the driver have in common.
+    pub shared: Arc<Shared>,
+    changed: Arc<Notify>,
+    launcher: Launcher,
+    files: Arc<RdbFiles>,
+    link: std::net::TcpListener,
+    config: Config,
+    limits: RelayLimits,
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("launcher", &self.launcher)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Prepares a relay whose servers have their folders in this one.
+///
+/// # Errors
+/// When the folder, or a port on the loopback interface, cannot be had.
+pub fn prepare(options: RelayOptions, folder: &Path) -> Result<Prepared, ProcessError> {
+    let in_folder = |error| ProcessError::Folder {
+        path: folder.to_owned(),
+        error,
+    };
+    let launcher = Launcher::new(LauncherOptions {
+        folder: folder.join("servers"),
+        settings: options.settings,
+        users: options.users,
+        // Those that come through tunnels may be as many.
+        clients_max: 2 * options.limits.connections_max,
+        binary: options.binary,
+    })?;
+    let files = RdbFiles::open(&folder.join("rdb")).map_err(in_folder)?;
+    let link = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let changed = Arc::new(Notify::new());
+    let wake = {
+        let changed = Arc::clone(&changed);
+        Box::new(move || changed.notify_one())
+    };
+    let shared = Shared::new(Arc::clone(&files) as Arc<dyn Files>, wake);
+    let mut config = Config::new(options.me, options.boot, version(launcher.binary()));
+    launcher.password().clone_into(&mut config.password);
+    launcher.link_password().clone_into(&mut config.link_secret);
+    config.link_port = link.local_addr()?.port();
+    Ok(Prepared {
+        shared,
+        changed,
+        launcher,
+        files,
+        link,
+        config,
+        limits: options.limits,
+    })
+}
+
+impl Prepared {
+    /// The server's family and version, and its program, for people.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.launcher.binary().to_string()
+    }
+}
+
+fn version(binary: &ServerBinary) -> ServerVersion {
+    let quorate_redis_process::ServerVersion {
+        major,
+        minor,
+        patch,
+    } = binary.version;
+    ServerVersion {
+        flavour: match binary.flavour {
+            quorate_redis_process::Flavour::Redis => Flavour::Redis,
+            quorate_redis_process::Flavour::Valkey => Flavour::Valkey,
+        },
+        number: (major, minor, patch),
+    }
+}
+
+/// A relay that runs. It ends, and its server with it, when this is dropped.
+#[derive(Debug)]
+pub struct Relay {
+    board: Arc<Board>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Starts a relay for clients at a port. `admin` is the address for operators.
+    ///
+    /// # Errors
+    /// When there is no thread for it.
+    pub fn start(
+        prepared: Prepared,
+        orders: Box<dyn Orders>,
+        clients: Listener,
+        tunnels: Option<Tunnels>,
+        admin: Option<String>,
+    ) -> io::Result<Relay> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        prepared.link.set_nonblocking(true)?;
+        let (board, moves) = Board::new();
+        let board = Arc::new(board);
+        let (stop, stopping) = oneshot::channel();
+        let inside = Inside {
+            prepared,
+            orders,
+            clients,
+            tunnels,
+            admin,
+            board: Arc::clone(&board),
+            moves,
+            stopping,
+        };
+        let thread = std::thread::Builder::new()
+            .name("redis".to_owned())
+            .spawn(move || {
+                let local = LocalSet::new();
+                if let Err(error) = local.block_on(&runtime, inside.run()) {
+                    tracing::error!("clients of Redis are not served: {error}");
+                }
+            })?;
+        Ok(Relay {
+            board,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// The relay as operators see it.
+    #[must_use]
+    pub fn board(&self) -> Arc<Board> {
+        Arc::clone(&self.board)
+    }
+
+    /// Stops the relay, and waits until its server is gone.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // It may have ended by itself.
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that relays clients of Redis ended in a panic");
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What the thread of a relay has.
+struct Inside {
+    prepared: Prepared,
+    orders: Box<dyn Orders>,
+    clients: Listener,
+    tunnels: Option<Tunnels>,
+    admin: Option<String>,
+    board: Arc<Board>,
+    moves: mpsc::Receiver<ReplicaId>,
+    stopping: oneshot::Receiver<()>,
+}
+
+impl Inside {
+    async fn run(self) -> io::Result<()> {
+        let Prepared {
+            shared,
+            changed,
+            launcher,
+            files,
+            link,
+            config,
+            limits,
+        } = self.prepared;
+        let (to_engine, happenings) = mpsc::unbounded_channel();
+        let (events_in, events) = server_events();
+        let hub = Hub::new();
+        let (arrived, dialer) = match self.tunnels {
+            Some(tunnels) => (Some(tunnels.arrived), Some(tunnels.dialer)),
+            None => (None, None),
+        };
+        let clients = Clients {
+            hub: Rc::clone(&hub),
+            limits,
+            dialer: dialer.clone(),
+            admin: self.admin,
+        };
+        spawn_local(accept_links(
+            TcpListener::from_std(link)?,
+            to_engine.clone(),
+        ));
+        if let Some(arrived) = arrived {
+            spawn_local(accept_tunnels(arrived, clients.clone(), to_engine.clone()));
+        }
+        let accepting = spawn_local(accept_clients(self.clients, clients));
+        spawn_local(pass_moves(self.moves, to_engine.clone()));
+        let engine = Engine {
+            me: config.me,
+            servers: Servers::new(launcher, files, config.link_port, events_in),
+            driver: Driver::new(config, shared),
+            hub: Rc::clone(&hub),
+            orders: self.orders,
+            dialer,
+            board: self.board,
+            shared: changed,
+            happenings: to_engine.clone(),
+            state: EngineState::new(),
+        };
+        let stopping = self.stopping;
+        spawn_local(async move {
+            // An error means that nobody is left to say so.
+            let _ = stopping.await;
+            accepting.abort();
+            // Answers that are under way have a moment.
+            let quiet = async {
+                while hub.waiting() > 0 {
+                    tokio::time::sleep(limits.drain / 20).await;
+                }
+            };
+            let _ = timeout(limits.drain, quiet).await;
+            let _ = to_engine.send(Happening::Stop);
+        });
+        engine.run(events, happenings).await;
+        Ok(())
+    }
+}
+
+/// Passes on what operators ask for.
+async fn pass_moves(
+    mut moves: mpsc::Receiver<ReplicaId>,
+    happenings: mpsc::UnboundedSender<Happening>,
+) {
+    while let Some(target) = moves.recv().await {
+        // Nobody listens any more once all is being stopped.
+        let _ = happenings.send(Happening::Move(target));
+    }
+}
