@@ -5,6 +5,7 @@
 //! `MULTI` to `EXEC`) is accepted as a whole, for `len` moves at its end only and a claim drops what is not complete.
 
 use crate::command::Command;
+use crate::rdb::GENESIS_OFFSET;
 use crate::shared::{Shared, StreamState};
 use crate::snapshot::{Cut, Loading};
 use crate::state::{Change, State};
@@ -120,8 +121,16 @@ impl Application for Stream {
     fn release(&mut self, _: Cut) {}
 
     fn empty(&self) -> Self {
+        // Where a stream begins of which nothing was loaded: the host opens every replica with such a one.
+        let stream = StreamState {
+            len: GENESIS_OFFSET,
+            ..StreamState::default()
+        };
         Stream {
-            state: State::default(),
+            state: State {
+                stream,
+                ..State::default()
+            },
             attempts: VecDeque::new(),
             shared: Arc::clone(&self.shared),
             loading: Some(Box::default()),
