@@ -92,7 +92,7 @@ etcd() {
 
 part lints 2.5 lints
 part tests 16 tests
-part build 1.5 cargo build --profile quick --quiet -p quorate-cli -p quorate-lab
+# The tests have built both: with fewer packages, and so other features, most would be built once more.
 export QUORATE=target/quick/quorate LAB=target/quick/quorate-lab
 part models 1.5 models
 part simulator 3.5 simulator
