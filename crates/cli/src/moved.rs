@@ -46,7 +46,7 @@ pub(crate) fn to_lab(command: &str, words: &[OsString]) -> Failure {
 }
 
 /// Benches of the laboratory, most of which `quorate bench` had once.
-const IN_LAB: [&str; 22] = [
+const IN_LAB: [&str; 24] = [
     "attack",
     "chaos",
     "clocks",
@@ -61,6 +61,8 @@ const IN_LAB: [&str; 22] = [
     "members",
     "repeats",
     "ranges",
+    "redis",
+    "redis-rounds",
     "rings",
     "rounds",
     "sizes",
