@@ -14,7 +14,6 @@ use quorate_etcd_api::etcdserverpb::{
     MemberUpdateRequest,
 };
 use quorate_face_etcd::client::{ClusterClient, in_words};
-use quorate_server::SupportedVersions;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,8 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{
-    Client, converged, eventually, expect_failure, free_ports, metric, metrics, output, quorate,
-    signal,
+    Client, converged, eventually, expect_failure, free_ports, metrics, output, quorate, signal,
 };
 use tonic::transport::{Channel, Endpoint};
 use watching::{Watch, keep_telling};
@@ -104,11 +102,7 @@ impl Fleet {
         })
         .await;
         // Before, the group notes no names; and it takes all members to get there.
-        let level = f64::from(SupportedVersions::SHIPPED.level());
-        eventually("the level is raised", || async {
-            (metric(&url, "quorate_feature_level").await == level).then_some(())
-        })
-        .await;
+        support::alarms::level_is_raised(&url).await;
         fleet
     }
 

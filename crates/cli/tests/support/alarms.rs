@@ -32,11 +32,16 @@ pub async fn listed(url: &str) -> Vec<AlarmMember> {
 
 /// Waits until the feature level has alarms.
 pub async fn know_alarms(up: &Up) {
-    let level = f64::from(SupportedVersions::SHIPPED.level());
     for url in &up.urls {
-        eventually("the level is raised", || async {
-            (metric(url, "quorate_feature_level").await == level).then_some(())
-        })
-        .await;
+        level_is_raised(url).await;
     }
+}
+
+/// Waits until a replica's feature level is the newest.
+pub async fn level_is_raised(url: &str) {
+    let level = f64::from(SupportedVersions::SHIPPED.level());
+    eventually("the level is raised", || async {
+        (metric(url, "quorate_feature_level").await == level).then_some(())
+    })
+    .await;
 }
