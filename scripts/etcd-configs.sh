@@ -43,8 +43,9 @@ await() {
 # A member of an etcd may be asked before it has heard of a token: then etcdctl says so, and logs in again.
 say() {
   echo "\$ etcdctl $*"
-  "$ctl" "${options[@]}" "$@" 2>&1 | sed -E -e '/^rpc error: .* etcdserver: invalid auth token$/d' \
-    -e 's/^\{.*"error":"(.*)"\}$/\1/' -e 's/"(ts|endpoint)":"[^"]*"//g' \
+  "$ctl" "${options[@]}" "$@" 2>&1 | sed -E \
+    -e 's/^\{.*"error":"(.*)"\}$/\1/' -e '/^rpc error: .* etcdserver: invalid auth token$/d' \
+    -e 's/"(ts|endpoint)":"[^"]*"//g' \
     -e 's/lease [0-9a-f]+/lease N/' -e 's/took = [0-9.]+[a-zµ]+/took = T/' \
     -e 's/^[0-9a-f]+, (started|unstarted)/N, \1/' -e 's/[Mm]ember +[0-9a-f]{2,16}/member N/'
 }
