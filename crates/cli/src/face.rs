@@ -65,7 +65,7 @@ impl RedisStore {
     /// Refuses the store that is asked for by `--redis-mode` and is not built yet.
     ///
     /// # Errors
-    /// What to use in its place.
+    /// That command mode is not there yet, or the name is none, and which modes there are.
     pub(crate) fn of_mode(mode: &str) -> Result<RedisStore, String> {
         match mode {
             EMBEDDED => Ok(RedisStore::Embedded),

@@ -5,7 +5,7 @@ use crate::table::{Kind, counted_keys};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// What a client waits for.
+/// A blocking command: the elements that a client waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pop {
     /// The call of the store that takes elements, where there are any.

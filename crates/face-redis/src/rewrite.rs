@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_resp::reply_bytes;
 
-/// What becomes of a reply.
+/// A change to a reply of the store before the client gets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Rewrite {
     /// The number of receivers of a message to this channel is that of this replica.

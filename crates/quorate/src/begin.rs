@@ -10,7 +10,7 @@ use quorate_server::{
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::net::TcpListener;
 
-/// What a node goes on with.
+/// The data folder of a node that may begin, and the addresses of the other members.
 pub(crate) struct Place {
     pub(crate) folder: Folder,
     pub(crate) others: Vec<(ReplicaId, String)>,

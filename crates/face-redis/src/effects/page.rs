@@ -12,7 +12,7 @@ use quorate_redis_relay::Board;
 use quorate_server::{Consistency, Handle};
 use std::sync::Arc;
 
-/// What the pages are made of.
+/// The pages for operators of a replica whose data is in a real server.
 pub(super) struct Pages {
     pub(super) handle: Handle<RedisApplication>,
     pub(super) board: Arc<Board>,
@@ -119,7 +119,7 @@ fn move_to(pages: &Pages, body: &str) -> Response {
     }
 }
 
-/// What the relay counts.
+/// The relay's metrics: clients, offsets, deaths of the server.
 fn figures(board: &Board) -> Page {
     let status = board.status();
     let mut page = Page::default();

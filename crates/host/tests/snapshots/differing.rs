@@ -2,10 +2,9 @@
 
 use super::super::driven::Driven;
 use super::super::sequencer::{Journal, open};
-use super::super::{Node, at, write};
-use super::filled;
-use bytes::Bytes;
-use quorate_core::{ReplicaId, Slot};
+use super::super::{Node, at};
+use super::{filled, lead};
+use quorate_core::Slot;
 use quorate_host::{HostEvent, Start};
 
 /// A replica whose snapshots have so many lines of no meaning.
@@ -26,20 +25,7 @@ fn padded(me: u16, padding: usize, stray: Option<&str>) -> Node {
 fn snapshots_that_differ_in_bytes_are_compared_by_what_the_application_says() {
     let mut leader = filled(padded(1, 1, None), 2);
     let mut followers = [padded(2, 5, None), padded(3, 9, Some("stray"))];
-    let mut frames = leader.host.take_frames();
-    for slot in 2..45 {
-        leader.run(at(slot), vec![write("x")]);
-        leader.keep(at(slot));
-        frames.extend(leader.host.take_frames());
-        for frame in frames.drain(..) {
-            for node in &mut followers {
-                let bytes: Bytes = frame.chunks.concat().into();
-                node.host.frame(at(slot), ReplicaId(1), bytes);
-                node.flush(at(slot));
-                node.keep(at(slot));
-            }
-        }
-    }
+    lead(&mut leader, &mut followers);
     let compared = |node: &mut Node| {
         node.host.turn(at(46));
         node.host.turn(at(3_000));

@@ -55,6 +55,25 @@ pub(crate) fn leader(slots: u64) -> Node {
     filled(Node::new(1), slots)
 }
 
+/// Slots that a leader orders and others hear of, until all of them have taken two snapshots.
+fn lead<'a>(leader: &mut Node, others: impl IntoIterator<Item = &'a mut Node>) {
+    let mut others: Vec<&mut Node> = others.into_iter().collect();
+    let mut frames = leader.host.take_frames();
+    for slot in 2..45 {
+        leader.run(at(slot), vec![write("x")]);
+        leader.keep(at(slot));
+        frames.extend(leader.host.take_frames());
+        for frame in frames.drain(..) {
+            for node in &mut others {
+                let bytes: Bytes = frame.chunks.concat().into();
+                node.host.frame(at(slot), ReplicaId(1), bytes);
+                node.flush(at(slot));
+                node.keep(at(slot));
+            }
+        }
+    }
+}
+
 pub(super) fn filled(mut leader: Node, slots: u64) -> Node {
     let open = command(0, 0, Class::OpenSession, "");
     leader.run(at(1), vec![open]);
@@ -99,20 +118,7 @@ fn replicas_take_equal_snapshots_at_the_same_slots_and_notice_others() {
     );
     other.host = Driven::new(opened.unwrap());
     other.flush(at(0));
-    let mut frames = leader.host.take_frames();
-    for slot in 2..45 {
-        leader.run(at(slot), vec![write("x")]);
-        leader.keep(at(slot));
-        frames.extend(leader.host.take_frames());
-        for frame in frames.drain(..) {
-            for node in [&mut follower, &mut other] {
-                let bytes: Bytes = frame.chunks.concat().into();
-                node.host.frame(at(slot), ReplicaId(1), bytes);
-                node.flush(at(slot));
-                node.keep(at(slot));
-            }
-        }
-    }
+    lead(&mut leader, [&mut follower, &mut other]);
     let (mine, theirs) = (leader.taken(), follower.taken());
     assert_eq!(
         mine.iter().map(|id| id.slot.0).collect::<Vec<_>>(),
