@@ -197,6 +197,15 @@ impl World {
         });
     }
 
+    /// What was under way on a link is lost with it: the next one begins with its own greetings.
+    fn forget_link_bytes(&mut self, index: usize, life: Life) {
+        self.queue.retain(|Reverse(Due(.., event))| match event {
+            Event::ToServer(at, of, Socket::Link, _)
+            | Event::FromServer(at, of, Socket::Link, _) => *at != index || *of != life,
+            _ => true,
+        });
+    }
+
     fn step(&mut self) -> Result<(), String> {
         let Some(Reverse(Due(at_ns, _, event))) = self.queue.pop() else {
             return Err("nothing is going to happen any more".to_owned());
@@ -223,12 +232,16 @@ impl World {
                 // What came on a connection that is closed is not read on the next one.
                 let unread = &mut self.nodes[index].unread;
                 unread.retain(|(of, on, _)| *of != life || *on != socket);
+                if socket == Socket::Link {
+                    self.forget_link_bytes(index, life);
+                }
                 self.with_server(index, life, |server| match socket {
                     Socket::Link => server.link_closed(),
                     socket => server.closed(socket),
                 });
             }
             Event::LinkOpened(index, life) => {
+                self.forget_link_bytes(index, life);
                 let node_life = self.nodes[index].life;
                 let conn = Conn::Link;
                 self.tell(index, node_life, Input::Opened { life, conn });

@@ -126,7 +126,10 @@ impl Driver {
         match ask {
             Ask::Barrier => self.barrier(role),
             Ask::Tail => self.told_tail(role),
-            _ => self.told_progress(role),
+            _ => {
+                self.told_progress(role);
+                self.look_for_stall();
+            }
         }
     }
 

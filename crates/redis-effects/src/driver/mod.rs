@@ -162,8 +162,9 @@ impl Driver {
             && self.control.is_quiet()
             && self.has_caught_up()
             && !self.saving.is_under_way();
-        match is_idle || self.failed {
-            true => None,
+        match is_idle {
+            _ if self.failed => None,
+            true => self.watch_ns(),
             false => Some(self.now_ns + TICK_NS),
         }
     }

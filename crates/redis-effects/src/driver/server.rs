@@ -4,7 +4,7 @@ use super::api::{Conn, Life, Note, Output};
 use super::control::{Ask, Control};
 use super::link::Link;
 use super::office::Office;
-use super::{Driver, MS};
+use super::{Driver, MS, TICK_NS};
 use std::collections::VecDeque;
 
 /// Deaths within [`DEATHS_NS`], of processes with one RDB that did not catch up, after which it is taken for damaged.
@@ -15,6 +15,8 @@ const DEATHS_NS: u64 = 60_000 * MS;
 const JOIN_NS: u64 = 120_000 * MS;
 /// How often a process that catches up is asked how far it is.
 const PROGRESS_NS: u64 = 20 * MS;
+/// How often one is asked that had all of the stream once.
+const WATCH_NS: u64 = 1_000 * MS;
 /// The pause before a process that died is replaced, for each death.
 const PAUSE_NS: u64 = 100 * MS;
 
@@ -31,6 +33,8 @@ pub(super) struct Server {
     /// Whether it has had all of the stream once.
     has_caught_up: bool,
     asked_ns: u64,
+    /// When it was last seen to take something, or had nothing to take.
+    moved_ns: u64,
     /// When deaths happened, all with the RDB of `base`.
     deaths: VecDeque<u64>,
     /// When to start the next process, in the place of one that died.
@@ -115,13 +119,47 @@ impl Driver {
 
     /// The server told how far it is.
     pub(super) fn note_progress(&mut self, offset: u64) {
+        if offset != self.server.offset {
+            self.server.moved_ns = self.now_ns;
+        }
         self.server.offset = offset;
         self.server.has_caught_up |= self.link.is_streaming() && offset >= self.stream.len;
     }
 
+    /// What the server is given from here on, it has to take: before, it had all that it was given.
+    pub(super) fn note_feeding(&mut self) {
+        if !self.is_behind() {
+            self.server.moved_ns = self.now_ns;
+        }
+    }
+
+    /// Whether the server was given more than it told to have.
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_following() && self.link.fed().is_some_and(|fed| fed > self.server.offset)
+    }
+
+    /// When a server that is idle otherwise is to be asked whether it has what it was given.
+    pub(super) fn watch_ns(&self) -> Option<u64> {
+        let at_ns = (self.server.asked_ns + WATCH_NS).max(self.now_ns + TICK_NS);
+        self.is_behind().then_some(at_ns)
+    }
+
+    /// A server that answers and takes nothing of what it was given is no better than one that hangs.
+    pub(super) fn look_for_stall(&mut self) {
+        let stood_ns = self.server.asked_ns.saturating_sub(self.server.moved_ns);
+        if self.is_behind() && stood_ns > self.config.hang_max_ns {
+            self.give_up("it takes nothing of the stream");
+        }
+    }
+
     pub(super) fn advance_server(&mut self) {
-        let is_due = self.now_ns >= self.server.asked_ns + PROGRESS_NS;
-        if is_due && self.is_following() && !self.has_caught_up() && self.control.is_quiet() {
+        let pause_ns = match self.server.has_caught_up {
+            true => WATCH_NS,
+            false => PROGRESS_NS,
+        };
+        let is_due = self.now_ns >= self.server.asked_ns + pause_ns;
+        let is_wanted = self.is_behind() || (self.is_following() && !self.server.has_caught_up);
+        if is_due && is_wanted && self.control.is_quiet() {
             self.server.asked_ns = self.now_ns;
             self.ask(Ask::Progress, &["ROLE"]);
         }
