@@ -79,7 +79,6 @@ impl World {
             Phase::Waiting(_) => self.give(index),
             Phase::Given(_, since_ns) if now_ns - since_ns > PATIENCE_NS => {
                 self.close_client(index);
-                return;
             }
             Phase::Given(..) => {}
         }
@@ -227,7 +226,6 @@ impl World {
         let life = self.nodes[executor].server_life;
         let socket = Socket::Client((client.index as u64) << 32 | number);
         self.after(MS, Event::ServerClosed(executor, life, socket));
-        self.after(5 * MS, Event::Client(index));
     }
 
     /// All connections to the server of a replica end, and what is held for them.
