@@ -71,6 +71,24 @@ impl<S: StateMachine> Replicated<S> {
         &self.state
     }
 
+    /// How many commands were applied: the [`Applied::token`] of the last.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.count
+    }
+
+    /// The command in a body that [`Replicated::body`] made.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn command(body: &Bytes) -> Result<S::Command, FormatError> {
+        match Envelope::from_bytes(body.clone()) {
+            Ok(Envelope::Once(body) | Envelope::Request(_, body)) => S::Command::from_bytes(&body),
+            Ok(Envelope::Open) => Err(FormatError::new("a client begins here")),
+            Err(error) => Err(FormatError::new(error)),
+        }
+    }
+
     /// The body in the log of a command that is sent once.
     ///
     /// # Errors

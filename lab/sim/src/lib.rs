@@ -105,4 +105,5 @@ pub use report::{Report, Totals, Violation};
 pub use runner::run;
 pub use simulator::Simulator;
 pub use speed::SpeedOptions;
+pub use subject::Testable;
 pub use wan::{Map, WanOptions, params as wan_params};

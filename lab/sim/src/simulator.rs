@@ -11,7 +11,7 @@ use crate::recording::{Recording, SharedRecording};
 use crate::report::{Report, Totals, Violation};
 use crate::schedule::Schedule;
 use crate::steady::Steady;
-use crate::subject::Subject;
+use crate::subject::{Subject, Testable, Tested, forget};
 use crate::world::{Configure, Setup, World, replica};
 use quorate_core::{
     Boot, Durability, Epoch, Group, Incarnation, MILLIS, Machine, Member, Seat, Slot,
@@ -27,6 +27,7 @@ use quorate_redis_store::Store as RedisStore;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Once;
 
 /// Most replicas a cluster may have.
 const REPLICAS_MAX: usize = 63;
@@ -59,19 +60,25 @@ impl Simulator {
     /// # Errors
     /// A message that says which option is wrong and what would be right.
     pub fn new(options: &SimOptions) -> Result<Simulator, String> {
-        if !(1..=REPLICAS_MAX).contains(&options.replicas) {
-            let replicas = options.replicas;
-            return Err(format!(
-                "--replicas {replicas}: must be 1 to {REPLICAS_MAX}"
-            ));
-        }
+        Chosen::by(options)?.of(&options.protocol)
+    }
+
+    /// Clusters that replicate a program's own state machine, whatever store the options name. Keeps what panicking
+    /// seeds say from now on, instead of printing it.
+    ///
+    /// # Errors
+    /// As [`Simulator::new`].
+    pub fn embedded<S: Testable>(options: &SimOptions) -> Result<Simulator, String> {
+        static CAUGHT: Once = Once::new();
+        CAUGHT.call_once(|| panics::install(|seed, message| eprintln!("seed {seed}: {message}")));
+        let embedded: RunSeed = |recipe, seed, watch| {
+            forget();
+            run_any::<Tested<S>>(recipe, seed, watch)
+        };
         let chosen = Chosen {
-            replicas: options.replicas,
-            durability: Durability::from(options.durability),
-            params: options.params()?,
-            schedule: Schedule::new(options)?,
-            mutant: options.mutant.clone(),
-            store: options.store,
+            store: StoreName::Plain,
+            embedded: Some(embedded),
+            ..Chosen::by(options)?
         };
         chosen.of(&options.protocol)
     }
@@ -95,6 +102,7 @@ impl Simulator {
             params: params.collect(),
             schedule: Schedule::steady(steady),
             mutant: None,
+            embedded: None,
             store: match steady.offers {
                 Some(_) => StoreName::Plain,
                 None => StoreName::Etcd,
@@ -209,9 +217,32 @@ struct Chosen {
     schedule: Schedule,
     mutant: Option<String>,
     store: StoreName,
+    /// Runs a seed of a program's own state machine, in the place of a store.
+    embedded: Option<RunSeed>,
 }
 
+/// Runs a seed of what all seeds have in common.
+type RunSeed = fn(&Recipe, u64, Watch) -> Report;
+
 impl Chosen {
+    fn by(options: &SimOptions) -> Result<Chosen, String> {
+        let replicas = options.replicas;
+        if !(1..=REPLICAS_MAX).contains(&replicas) {
+            return Err(format!(
+                "--replicas {replicas}: must be 1 to {REPLICAS_MAX}"
+            ));
+        }
+        Ok(Chosen {
+            replicas,
+            durability: Durability::from(options.durability),
+            params: options.params()?,
+            schedule: Schedule::new(options)?,
+            mutant: options.mutant.clone(),
+            store: options.store,
+            embedded: None,
+        })
+    }
+
     fn of(self, protocol: &str) -> Result<Simulator, String> {
         visit(protocol, self).unwrap_or_else(|| {
             let known = names().join(", ");
@@ -231,6 +262,7 @@ impl Visitor for Chosen {
             schedule,
             mutant,
             store,
+            embedded,
         } = self;
         let epoch = sample_epoch(P::NAME, replicas, durability, &params);
         for index in 0..replicas {
@@ -264,10 +296,11 @@ impl Visitor for Chosen {
             store_flaw: fault.store_flaw,
         };
         let title = format!("{}, {replicas} replicas", P::NAME);
-        let run = move |seed, watch: Watch| match store {
-            StoreName::Etcd => run_one::<P, EtcdStore>(&recipe, sabotage, seed, watch),
-            StoreName::Plain => run_one::<P, PlainStore>(&recipe, sabotage, seed, watch),
-            StoreName::Redis => run_one::<P, RedisStore>(&recipe, sabotage, seed, watch),
+        let run = move |seed, watch: Watch| match (embedded, store) {
+            (Some(run), _) => run(&recipe, seed, watch),
+            (None, StoreName::Etcd) => run_one::<P, EtcdStore>(&recipe, sabotage, seed, watch),
+            (None, StoreName::Plain) => run_one::<P, PlainStore>(&recipe, sabotage, seed, watch),
+            (None, StoreName::Redis) => run_one::<P, RedisStore>(&recipe, sabotage, seed, watch),
         };
         Ok(Simulator {
             run: Box::new(run),

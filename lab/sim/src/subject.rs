@@ -13,11 +13,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 mod administrator;
+mod embedded;
 mod etcd;
 mod etcd_load;
 mod mix;
 mod plain;
 mod redis;
+
+pub use embedded::Testable;
+pub(crate) use embedded::{Tested, forget};
 
 /// The client that changes users, where there are any.
 pub(crate) const ADMINISTRATOR: usize = 0;
