@@ -10,6 +10,7 @@ use quorate_testing::{Failure, Rng, Simulation, Testable};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const ACCOUNTS: u8 = 4;
@@ -159,6 +160,20 @@ fn a_bank_that_loses_updates_is_found_by_a_seed_that_finds_it_again() {
     );
     let alone = Simulation::default().seeds(failure.seed..failure.seed + 1);
     assert_eq!(alone.run::<Bank>(), Err(failure));
+}
+
+/// Scenario: a test runs in a process of its own, with one seed that is not the first to fail.
+#[test]
+fn the_variable_that_a_failure_names_chooses_the_seed() {
+    let test = "a_bank_that_reads_the_clock_is_found";
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env("QUORATE_SEED", "150")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let expected = "seed 150 fails, and again with QUORATE_SEED=150: ";
+    assert!(output.status.success() && said.contains(expected), "{said}");
 }
 
 #[test]

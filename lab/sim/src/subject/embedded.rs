@@ -79,9 +79,9 @@ pub(crate) struct Tested<S: Testable>(Replicated<S>);
 /// What clients ask of it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Request<C, Q> {
-    /// A command.
+    /// A command to be ordered.
     Command(C),
-    /// A query.
+    /// A query to be answered.
     Query(Q),
 }
 
