@@ -292,12 +292,15 @@ fn check_times<S: Testable>(history: &[Asked<Tested<S>>]) -> Result<(), String> 
     Ok(())
 }
 
+/// A query, and what it came to.
+type Answered<S> = (<S as StateMachine>::Query, <S as StateMachine>::Answer);
+
 /// All replies and answers are those of the model that does the same in the same order.
 fn check_model<S: Testable>(
     history: Vec<Asked<Tested<S>>>,
     log: &BTreeMap<u64, LoggedCommand>,
 ) -> Result<(), String> {
-    let mut queries: BTreeMap<u64, Vec<(S::Query, S::Answer)>> = BTreeMap::new();
+    let mut queries: BTreeMap<u64, Vec<Answered<S>>> = BTreeMap::new();
     for asked in history {
         if let (Request::Query(query), Some(told)) = (asked.request, asked.returned)
             && let Told::Answer(answer) = told.told
