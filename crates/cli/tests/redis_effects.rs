@@ -5,6 +5,8 @@
     reason = "real processes live in real time"
 )]
 
+#[path = "redis_effects/hostile.rs"]
+mod hostile;
 mod support;
 
 use quorate_resp::Reply;

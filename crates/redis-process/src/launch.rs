@@ -50,7 +50,6 @@ pub struct Replication {
 pub struct Launcher {
     options: LauncherOptions,
     password: String,
-    link_password: String,
     /// Servers started so far.
     started: u64,
 }
@@ -65,7 +64,7 @@ impl fmt::Debug for Launcher {
 }
 
 impl Launcher {
-    /// Empties the folder for servers, and draws the passwords that they and Quorate know each other by.
+    /// Empties the folder for servers, and draws the password of Quorate's own user.
     ///
     /// # Errors
     /// When the folder cannot be emptied, or there are no random numbers.
@@ -76,7 +75,6 @@ impl Launcher {
         }
         Ok(Launcher {
             password: random_password()?,
-            link_password: random_password()?,
             options,
             started: 0,
         })
@@ -92,12 +90,6 @@ impl Launcher {
     #[must_use]
     pub fn password(&self) -> &str {
         &self.password
-    }
-
-    /// The password that a server sends to a master first, with `AUTH`.
-    #[must_use]
-    pub fn link_password(&self) -> &str {
-        &self.link_password
     }
 
     /// Starts a server with the state of a file, or with none. The kernel kills it when the thread that this is called
@@ -156,9 +148,8 @@ impl Launcher {
             None => String::new(),
         };
         format!(
-            "{}{forced}aclfile {USERS}\nmasterauth {}\n{follows}",
+            "{}{forced}aclfile {USERS}\n{follows}",
             self.options.settings.lines(),
-            self.link_password
         )
     }
 }

@@ -71,6 +71,8 @@ pub(crate) fn forced(
         ("appendonly", "no"),
         ("dbfilename", RDB),
         ("rdbchecksum", "yes"),
+        // What a client hands to RESTORE is looked at before every server has it.
+        ("sanitize-dump-payload", "clients"),
         ("repl-timeout", "2147483647"),
         ("repl-ping-replica-period", "3600"),
         ("repl-backlog-ttl", "0"),

@@ -15,7 +15,7 @@ pub(crate) const OWN: &str = "quorate";
 /// What no client may do: it would change who replicates, what is stored where, or who may do what.
 const DENIED: &str = "-replicaof -slaveof -psync -sync -replconf -failover -shutdown -config|set -config|rewrite \
                       -config|resetstat -debug -save -bgsave -bgrewriteaof -migrate -monitor -module -acl|setuser \
-                      -acl|deluser -acl|load -acl|save";
+                      -acl|deluser -acl|load -acl|save -script|debug";
 
 /// The users of a server.
 #[derive(Clone, PartialEq, Eq, Default)]

@@ -1,14 +1,15 @@
 //! One client from its first byte to its last: it waits for an executor, and is served there.
 
 use crate::hub::{Hub, Place, Waiting};
-use crate::limits::{PLACE_AGAIN, READ_BYTES, RelayLimits};
+use crate::limits::{PLACE_AGAIN, RelayLimits};
 use crate::local::Local;
+use crate::metered::read;
 use crate::tunnel::{self, Purpose};
-use bytes::{Buf, BytesMut};
-use quorate_server::{Connection, TunnelDialer};
+use bytes::{Buf, Bytes};
+use quorate_server::{Account, Budget, Connection, TunnelDialer};
 use std::io;
 use std::rc::Rc;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -24,6 +25,9 @@ const HTTP: [&[u8]; 6] = [
     b"OPTIONS ",
     b"DELETE /",
 ];
+/// What a client is told before its connection is closed, when none of its bytes were given to a server. Two client
+/// libraries send their request again when they read this; and it says that they may.
+const NOTHING_DONE: &[u8] = b"-LOADING Quorate has no executor, nothing was done, try again\r\n";
 
 /// What all clients of a relay have in common.
 #[derive(Clone)]
@@ -31,6 +35,8 @@ pub(crate) struct Clients {
     pub(crate) hub: Rc<Hub>,
     pub(crate) limits: RelayLimits,
     pub(crate) dialer: Option<TunnelDialer>,
+    /// The memory for bytes of clients.
+    pub(crate) budget: Budget,
     /// The address for operators.
     pub(crate) admin: Option<String>,
 }
@@ -48,10 +54,11 @@ impl Clients {
         mut client: impl AsyncRead + AsyncWrite + Unpin,
     ) -> io::Result<()> {
         let _counted = self.hub.count_client();
-        let mut first = BytesMut::new();
+        let account = self.budget.account();
+        let mut first = Bytes::new();
         while first.is_empty() {
-            first.reserve(READ_BYTES / 16);
-            if client.read_buf(&mut first).await? == 0 {
+            first = read(&mut client).await?;
+            if first.is_empty() {
                 return Ok(());
             }
             if first.starts_with(ADMIN) {
@@ -59,20 +66,22 @@ impl Clients {
                 self.tell_admin(&mut client).await?;
             }
         }
-        if HTTP.iter().any(|begin| first.starts_with(begin)) {
+        if is_http(&first) {
             return Ok(());
         }
         let mut places = self.hub.watch_place();
         let Some(found) = self.find_place(&mut places).await else {
-            return Ok(());
+            client.write_all(NOTHING_DONE).await?;
+            return client.shutdown().await;
         };
         match found {
             Found::Here(server, place) => {
-                let local = self.local(server, place, places);
+                let local = self.local(account, server, place, places);
                 local.relay(client, first).await
             }
             Found::There(far, place) => {
-                tunnel::relay(&self.hub, client, first, far, place, places).await
+                let clients = (&self.hub, account, self.limits);
+                tunnel::relay(clients, (client, first), far, place, places).await
             }
         }
     }
@@ -90,18 +99,25 @@ impl Clients {
         tunnel::answer(&mut far, server.is_some()).await?;
         match server {
             Some(server) => {
-                let local = self.local(server, place, places);
-                local.relay(far, BytesMut::new()).await
+                let local = self.local(self.budget.account(), server, place, places);
+                local.relay(far, Bytes::new()).await
             }
             None => Ok(()),
         }
     }
 
-    fn local(&self, server: UnixStream, place: Place, places: watch::Receiver<Place>) -> Local {
+    fn local(
+        &self,
+        account: Account,
+        server: UnixStream,
+        place: Place,
+        places: watch::Receiver<Place>,
+    ) -> Local {
         Local {
             served: self.hub.count_served(),
             hub: Rc::clone(&self.hub),
             limits: self.limits,
+            account,
             server,
             place,
             places,
@@ -148,5 +164,33 @@ impl Clients {
         };
         client.write_all(answer.as_bytes()).await?;
         client.flush().await
+    }
+}
+
+/// Whether a connection begins with a request of HTTP. An inline request may begin like one, but has no version.
+fn is_http(first: &[u8]) -> bool {
+    let line = first.split(|byte| *byte == b'\n').next();
+    let line = line.unwrap_or_default();
+    let has_version = line.windows(6).any(|part| part == b" HTTP/");
+    has_version && HTTP.iter().any(|begin| line.starts_with(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http_is_told_from_inline_requests() {
+        assert!(is_http(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"));
+        assert!(is_http(b"POST / HTTP/1.0\r\n"));
+        for inline in [
+            &b"GET /health\r\n"[..],
+            b"GET a HTTP/1.1\r\n",
+            b"GET /a\r\nSET b \" HTTP/1.1\"\r\n",
+            b"*1\r\n$4\r\nPING\r\n",
+            b"",
+        ] {
+            assert!(!is_http(inline), "{inline:?}");
+        }
     }
 }

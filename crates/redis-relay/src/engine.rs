@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 /// What happens beside what servers do.
 pub(crate) enum Happening {
-    /// The server has begun a link.
+    /// A connection came to the port for links, of a process that is not known yet.
     Linked(TcpStream),
     /// A command came to this.
     Result(u64, Option<Bytes>),

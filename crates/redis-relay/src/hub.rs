@@ -43,14 +43,22 @@ struct State {
     held: u64,
     /// How many of them the engine knows of.
     told_held: u64,
-    /// Who has answers under which label, in order.
-    holders: VecDeque<(u64, Rc<Notify>)>,
+    /// Who has answers that may not leave yet, in the order of labels.
+    holders: VecDeque<Holder>,
     /// Clients that wait for an executor or an answer.
     waiting: usize,
     /// Connections to the own server.
     served: usize,
     /// Clients at the port.
     clients: usize,
+}
+
+/// A client's answers under one label.
+struct Holder {
+    label: u64,
+    bytes: u64,
+    /// Wakes the client.
+    client: Rc<Notify>,
 }
 
 impl Hub {
@@ -108,29 +116,22 @@ impl Hub {
     pub(crate) fn hold(&self, bytes: usize, holder: &Rc<Notify>) -> u64 {
         let mut state = self.state.borrow_mut();
         let label = state.label;
-        state.held += bytes as u64;
-        let is_noted = state
-            .holders
-            .back()
-            .is_some_and(|(last, who)| *last == label && Rc::ptr_eq(who, holder));
-        if !is_noted {
-            state.holders.push_back((label, Rc::clone(holder)));
+        let bytes = bytes as u64;
+        state.held += bytes;
+        let last = state.holders.back_mut();
+        match last.filter(|last| last.label == label && Rc::ptr_eq(&last.client, holder)) {
+            Some(last) => last.bytes += bytes,
+            None => state.holders.push_back(Holder {
+                label,
+                bytes,
+                client: Rc::clone(holder),
+            }),
         }
         if !state.is_dirty {
             state.is_dirty = true;
             self.changed.notify_one();
         }
         label
-    }
-
-    /// Answers are not held any more: they leave, or their client is gone.
-    pub(crate) fn let_go(&self, bytes: usize) {
-        let mut state = self.state.borrow_mut();
-        state.held = state.held.saturating_sub(bytes as u64);
-        // Between nothing and much, the engine learns of it with the next answers.
-        if state.held <= state.told_held / 2 {
-            self.changed.notify_one();
-        }
     }
 
     /// The label up to which answers may leave.
@@ -151,16 +152,21 @@ impl Hub {
         Some((state.label - 1, state.held))
     }
 
-    /// Answers up to a label may leave.
+    /// Answers up to a label may leave. Whether a client takes them is no matter of others: they are not held any more.
     pub(crate) fn release(&self, up_to: u64) {
         let mut state = self.state.borrow_mut();
         state.released = state.released.max(up_to);
-        while let Some((label, _)) = state.holders.front()
-            && *label <= up_to
+        while let Some(holder) = state.holders.front()
+            && holder.label <= up_to
         {
-            if let Some((_, holder)) = state.holders.pop_front() {
-                holder.notify_one();
+            if let Some(holder) = state.holders.pop_front() {
+                state.held -= holder.bytes;
+                holder.client.notify_one();
             }
+        }
+        // Between nothing and much, the engine learns of it with the next answers.
+        if state.held <= state.told_held / 2 {
+            self.changed.notify_one();
         }
     }
 
@@ -252,7 +258,7 @@ mod tests {
         hub.release(1);
         assert_eq!(hub.released(), 1);
         assert_eq!(hub.state.borrow().holders.len(), 1);
-        hub.let_go(15);
+        // They may leave, whether or not their clients take them.
         assert_eq!(hub.take_batch(), Some((2, 1)));
         hub.begin_epoch();
         assert_eq!((hub.hold(3, &one), hub.released()), (1, 0));

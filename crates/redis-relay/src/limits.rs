@@ -28,8 +28,12 @@ impl Default for RelayLimits {
 
 /// Tunnels of other replicas that are open at a time.
 pub(crate) const TUNNELS_MAX: usize = 10_000;
+/// What is charged for keeping bytes, beside their number.
+pub(crate) const KEPT_BYTES: usize = 128;
 /// Bytes that are read of a connection at a time.
 pub(crate) const READ_BYTES: usize = 64 << 10;
+/// How long a client may take nothing while the memory for clients is short.
+pub(crate) const STALL_MAX_SHORT: Duration = Duration::from_secs(1);
 /// Bytes of answers that one client may have waiting before no more are read for it.
 pub(crate) const CLIENT_HELD_BYTES_MAX: usize = 256 << 10;
 /// How long another replica may take to answer a tunnel or a probe.

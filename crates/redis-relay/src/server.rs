@@ -1,10 +1,12 @@
 //! The server process of a relay, and the driver's connections with it.
 
 use crate::limits::READ_BYTES;
+use crate::peer_process::is_of;
 use crate::rdb_files::RdbFiles;
 use bytes::{Bytes, BytesMut};
 use quorate_redis_effects::{Conn, Life, Rdb};
 use quorate_redis_process::{Launcher, ProcessError, Replication, connect};
+use quorate_server::LogLimit;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -60,15 +62,23 @@ pub(crate) struct Servers {
     connections: Vec<Open>,
     /// Connections begun so far.
     number: u64,
+    /// Bounds what the log says of strangers.
+    strangers: LogLimit,
 }
 
 /// The server that runs, or is being started or ended.
 struct Child {
     life: Life,
-    /// Where its socket and its files are, once it was started.
-    folder: Rc<RefCell<Option<PathBuf>>>,
+    running: Rc<RefCell<Option<Running>>>,
     kill: Rc<Notify>,
     keeper: JoinHandle<()>,
+}
+
+/// A process that was started.
+struct Running {
+    pid: u32,
+    /// Where its socket and its files are.
+    folder: PathBuf,
 }
 
 /// A connection with the server.
@@ -101,12 +111,14 @@ impl Servers {
             child: None,
             connections: Vec::new(),
             number: 0,
+            strangers: LogLimit::default(),
         }
     }
 
     /// The folder of the server that runs.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
-        self.child.as_ref()?.folder.borrow().clone()
+        let running = self.child.as_ref()?.running.borrow();
+        running.as_ref().map(|running| running.folder.clone())
     }
 
     /// The number of the newest server.
@@ -118,7 +130,7 @@ impl Servers {
     pub(crate) fn start(&mut self, life: Life, rdb: Arc<dyn Rdb>) {
         self.connections.clear();
         let before = self.child.take();
-        let folder = Rc::new(RefCell::new(None));
+        let running = Rc::new(RefCell::new(None));
         let kill = Rc::new(Notify::new());
         let keeper = Keeper {
             life,
@@ -126,7 +138,7 @@ impl Servers {
             files: Arc::clone(&self.files),
             link_port: self.link_port,
             events: self.events.clone(),
-            folder: Rc::clone(&folder),
+            running: Rc::clone(&running),
             kill: Rc::clone(&kill),
         };
         let keeper = spawn_local(async move {
@@ -137,7 +149,7 @@ impl Servers {
         });
         self.child = Some(Child {
             life,
-            folder,
+            running,
             kill,
             keeper,
         });
@@ -160,8 +172,7 @@ impl Servers {
 
     /// Takes the file that the server has written.
     pub(crate) fn collect(&self, life: Life) -> Option<Arc<dyn Rdb>> {
-        let child = self.child.as_ref().filter(|child| child.life == life)?;
-        let folder = child.folder.borrow().clone()?;
+        let folder = self.folder().filter(|_| self.life() == Some(life))?;
         match self.files.take(&folder.join(quorate_redis_process::RDB)) {
             Ok(rdb) => Some(rdb),
             Err(error) => {
@@ -184,11 +195,32 @@ impl Servers {
         });
     }
 
-    /// Takes a connection that the server has begun.
+    /// Takes a connection that the server has begun, and nobody else's.
     pub(crate) fn linked(&mut self, stream: TcpStream) {
-        if let Some(life) = self.life() {
-            self.open(life, Conn::Link, move |carrier| carrier.carry(stream));
+        match self.life().filter(|_| self.is_own(&stream)) {
+            Some(life) => self.open(life, Conn::Link, move |carrier| carrier.carry(stream)),
+            None => {
+                if let Some(left_out) = self.strangers.admit("stranger") {
+                    let from = stream.peer_addr().ok();
+                    tracing::warn!(
+                        ?from,
+                        left_out,
+                        "a connection to the port for the server was closed: the server did not begin it"
+                    );
+                }
+            }
         }
+    }
+
+    /// Whether the server that runs has begun a connection.
+    fn is_own(&self, stream: &TcpStream) -> bool {
+        let Some(child) = &self.child else {
+            return false;
+        };
+        let pid = child.running.borrow().as_ref().map(|running| running.pid);
+        let addresses = stream.peer_addr().ok().zip(stream.local_addr().ok());
+        pid.zip(addresses)
+            .is_some_and(|(pid, (from, to))| is_of(pid, from, to).unwrap_or(false))
     }
 
     /// Begins a connection, in the place of the last one of its kind.
@@ -263,7 +295,7 @@ struct Keeper {
     files: Arc<RdbFiles>,
     link_port: u16,
     events: Events,
-    folder: Rc<RefCell<Option<PathBuf>>>,
+    running: Rc<RefCell<Option<Running>>>,
     kill: Rc<Notify>,
 }
 
@@ -274,7 +306,7 @@ impl Keeper {
             Ok(why) => why,
             Err(error) => error.to_string(),
         };
-        *self.folder.borrow_mut() = None;
+        *self.running.borrow_mut() = None;
         let _ = self.events.send(ServerEvent::Died { life, why }).await;
     }
 
@@ -289,7 +321,10 @@ impl Keeper {
             .borrow_mut()
             .start(Some(&placed.path), Some(follows))?;
         drop(placed);
-        *self.folder.borrow_mut() = Some(process.folder().to_owned());
+        *self.running.borrow_mut() = Some(Running {
+            pid: process.pid(),
+            folder: process.folder().to_owned(),
+        });
         let is_killed = tokio::select! {
             () = self.kill.notified() => true,
             ready = process.ready() => {

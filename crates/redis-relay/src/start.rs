@@ -90,7 +90,6 @@ pub fn prepare(options: RelayOptions, folder: &Path) -> Result<Prepared, Process
     let shared = Shared::new(Arc::clone(&files) as Arc<dyn Files>, wake);
     let mut config = Config::new(options.me, options.boot, version(launcher.binary()));
     launcher.password().clone_into(&mut config.password);
-    launcher.link_password().clone_into(&mut config.link_secret);
     config.link_port = link.local_addr()?.port();
     Ok(Prepared {
         shared,
@@ -242,6 +241,7 @@ impl Inside {
             hub: Rc::clone(&hub),
             limits,
             dialer: dialer.clone(),
+            budget: self.clients.budget(),
             admin: self.admin,
         };
         spawn_local(accept_links(

@@ -1,10 +1,11 @@
 //! Between relays: clients that are served by another one, and the question whether it executes.
 
 use crate::hub::{Hub, Place, Waiting};
-use crate::limits::{READ_BYTES, TUNNEL_WITHIN};
+use crate::limits::{RelayLimits, TUNNEL_WITHIN};
+use crate::metered::{charge, read, write_all};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_core::ReplicaId;
-use quorate_server::{Connection, TunnelDialer};
+use quorate_server::{Account, Connection, TunnelDialer};
 use std::io;
 use std::rc::Rc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -87,9 +88,8 @@ pub(crate) async fn answer(connection: &mut Connection, is_so: bool) -> io::Resu
 
 /// Relays a client's bytes through a tunnel until one side ends, or clients are served elsewhere.
 pub(crate) async fn relay(
-    hub: &Rc<Hub>,
-    client: impl AsyncRead + AsyncWrite + Unpin,
-    first: BytesMut,
+    (hub, account, limits): (&Rc<Hub>, Account, RelayLimits),
+    (client, first): (impl AsyncRead + AsyncWrite + Unpin, Bytes),
     far: Connection,
     place: Place,
     mut places: watch::Receiver<Place>,
@@ -98,25 +98,29 @@ pub(crate) async fn relay(
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_far, mut to_far) = tokio::io::split(far);
     let asking = async {
-        let mut buffer = first;
+        let mut asked = first;
         loop {
-            if !buffer.is_empty() {
-                waiting.set(true);
-                to_far.write_all_buf(&mut buffer).await?;
-                to_far.flush().await?;
-            }
-            buffer.reserve(READ_BYTES);
-            if from_client.read_buf(&mut buffer).await? == 0 {
+            if asked.is_empty() {
                 to_far.shutdown().await?;
                 return Ok(());
             }
+            waiting.set(true);
+            let charge = charge(&account, asked.len(), limits.answer_max).await?;
+            to_far.write_all_buf(&mut asked).await?;
+            to_far.flush().await?;
+            drop(charge);
+            asked = read(&mut from_client).await?;
         }
     };
     let telling = async {
-        let mut buffer = BytesMut::with_capacity(READ_BYTES);
-        while from_far.read_buf(&mut buffer).await? > 0 {
+        loop {
+            let answers = read(&mut from_far).await?;
+            if answers.is_empty() {
+                break;
+            }
             waiting.set(false);
-            to_client.write_all_buf(&mut buffer).await?;
+            let _charge = charge(&account, answers.len(), limits.answer_max).await?;
+            write_all(&mut to_client, &answers, &account, limits.stall_max).await?;
             to_client.flush().await?;
         }
         to_client.shutdown().await?;

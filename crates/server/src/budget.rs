@@ -100,6 +100,12 @@ impl Account {
         }
     }
 
+    /// Whether little of the budget is left: who has taken some of it for nothing is to give it back.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.0.pool.used.load(Ordering::Relaxed) >= self.0.pool.limit / 4 * 3
+    }
+
     /// Bytes that this connection holds.
     #[must_use]
     pub fn held(&self) -> usize {
