@@ -5,6 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Where crates are: programs on the product, the product, and the laboratory.
+const WINGS: [&str; 3] = ["apps/", "crates/", "lab/"];
+
 /// Folders that hold no source.
 const SKIPPED: [&str; 3] = ["target", ".git", "quorate-data"];
 
@@ -68,11 +71,11 @@ impl Tree {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The Rust files of product and laboratory.
+    /// The Rust files of all crates.
     pub fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files()
             .filter(|(path, _)| path.ends_with(".rs"))
-            .filter(|(path, _)| path.starts_with("crates/") || path.starts_with("lab/"))
+            .filter(|(path, _)| is_in_wing(path))
     }
 
     /// The pages for people: README, CHANGELOG, CONTRIBUTING, and everything below `docs/`.
@@ -82,10 +85,14 @@ impl Tree {
             .filter(|(path, _)| path.starts_with("docs/") || !path.contains('/'))
     }
 
-    /// The folders of crates below `crates/` and `lab/`, such as `crates/host`.
+    /// The folders of crates below `apps/`, `crates/` and `lab/`, such as `crates/host`.
     pub fn crates(&self) -> impl Iterator<Item = &str> {
         self.files()
             .filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"))
-            .filter(|folder| folder.starts_with("crates/") || folder.starts_with("lab/"))
+            .filter(|folder| is_in_wing(folder))
     }
+}
+
+fn is_in_wing(path: &str) -> bool {
+    WINGS.iter().any(|wing| path.starts_with(wing))
 }

@@ -2,7 +2,7 @@
 
 use crate::{Finding, Tree};
 
-/// Crates of the product that depend on one of the laboratory, except for tests.
+/// Crates of the product and of programs on it that depend on one of the laboratory, except for tests.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let manifest = |folder: &str| {
         tree.get(&format!("{folder}/Cargo.toml"))
@@ -13,7 +13,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         .filter_map(|folder| package(manifest(folder)))
         .collect();
     let mut findings = Vec::new();
-    for folder in tree.crates().filter(|folder| folder.starts_with("crates/")) {
+    for folder in tree.crates().filter(|folder| !folder.starts_with("lab/")) {
         for name in dependencies(manifest(folder)) {
             if lab.contains(&name) {
                 let detail = format!("depends on {name}, which is of the laboratory");

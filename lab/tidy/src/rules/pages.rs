@@ -11,7 +11,7 @@ const ENDINGS: [&str; 9] = [
     ".rs", ".md", ".toml", ".sh", ".txt", ".svg", ".json", ".proto", ".py",
 ];
 /// Folders of the repository; a span that begins with one of them is a path.
-const FOLDERS: [&str; 4] = ["crates/", "lab/", "docs/", "scripts/"];
+const FOLDERS: [&str; 5] = ["apps/", "crates/", "lab/", "docs/", "scripts/"];
 /// Programs of this repository, whose commands are checked.
 const PROGRAMS: [&str; 2] = ["quorate", "quorate-lab"];
 /// Commands that have commands of their own.
