@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use quorate_core::{Admission, Application, At, ReplicaId, Wire};
 use quorate_redis_effects::{
-    Command, Flavour, GENESIS_OFFSET, MemoryFiles, Outcome, ServerVersion, Shared, Stream,
-    StreamQuery, StreamState,
+    Command, Config, Driver, Flavour, GENESIS_OFFSET, Input, MemoryFiles, Outcome, Output,
+    ServerVersion, Shared, Stream, StreamQuery, StreamState,
 };
 use std::sync::Arc;
 
@@ -247,4 +247,29 @@ fn snapshots_carry_everything_and_damaged_ones_are_refused() {
             assert!(whole.is_err() || piece[0] == 4, "piece {at} cut at {cut}");
         }
     }
+}
+
+/// A replica may have applied a claim before its driver begins: clients that come to it are led to the executor.
+#[test]
+fn a_driver_tells_of_an_executor_that_was_there_before_it() {
+    let shared = Shared::new(Arc::new(MemoryFiles), Box::new(|| {}));
+    let mut stream = Stream::new(Arc::clone(&shared));
+    let len = BEGIN;
+    assert_eq!(
+        apply(&mut stream, &claim(0, A)),
+        Outcome::Claimed { epoch: 1, len }
+    );
+    let version = ServerVersion {
+        flavour: Flavour::Valkey,
+        number: (8, 1, 0),
+    };
+    let mut driver = Driver::new(Config::new(B, 7, version), shared);
+    driver.input(0, Input::Shared);
+    let told: Vec<_> = std::iter::from_fn(|| driver.output())
+        .filter_map(|output| match output {
+            Output::Executor { epoch, executor } => Some((epoch, executor)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [(1, Some(A))]);
 }

@@ -107,6 +107,8 @@ impl Driver {
         }
         if self.server.life == Life::default() {
             self.look();
+            // An executor that was known before the driver began is no change, and clients are to find it.
+            self.tell_of_executor();
             self.reload("it begins");
         }
         self.take(input);
@@ -233,11 +235,19 @@ impl Driver {
             self.saw_install();
         }
         if state.epoch != self.stream.epoch || state.executor != self.stream.executor {
-            let (epoch, executor) = (state.epoch, state.executor);
-            self.out.push_back(Output::Executor { epoch, executor });
+            self.stream = state;
+            self.tell_of_executor();
             self.demand.saw_epoch(self.now_ns);
         }
         self.stream = state;
+    }
+
+    /// Says where clients are to be served, as of the last look.
+    fn tell_of_executor(&mut self) {
+        let StreamState {
+            epoch, executor, ..
+        } = self.stream;
+        self.out.push_back(Output::Executor { epoch, executor });
     }
 
     /// Does whatever can be done now.
