@@ -9,5 +9,6 @@ mod host;
 mod leases;
 pub(super) mod net;
 mod random;
+mod reads;
 mod schedules;
 mod traffic;

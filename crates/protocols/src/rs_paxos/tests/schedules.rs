@@ -362,25 +362,6 @@ fn a_replica_that_hears_of_a_leader_refuses_its_vote_and_passes_entries_on() {
 }
 
 #[test]
-fn a_deposed_leader_answers_no_read() {
-    let mut net = Net::led_by(A, 3, &[]);
-    net.isolate(A);
-    let stale = net.read(A);
-    net.run();
-    net.hint(A, false);
-    let request = net.write(B);
-    net.elect(B);
-    assert_eq!(net.times(B, request), 1);
-    net.fire(A, Timer::Retransmit);
-    net.run();
-    assert_eq!(net.outcome(A, stale), None, "nobody confirms it");
-    net.cut.clear();
-    net.fire(A, Timer::Retransmit);
-    net.run();
-    assert_eq!(net.outcome(A, stale), Some(Outcome::ReadAt(Slot(2))));
-}
-
-#[test]
 fn a_leader_that_reaches_nobody_gives_up() {
     let mut net = Net::led_by(A, 3, &[]);
     net.isolate(A);
