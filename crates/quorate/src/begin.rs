@@ -4,8 +4,8 @@ use crate::error::StartError;
 use crate::options::Options;
 use quorate_core::{Epoch, Incarnation, Member, ReplicaId, Slot};
 use quorate_server::{
-    Expected, Folder, FolderError, Join, Meta, PeerSecurity, Rejoin, ReplicaState, ServerError,
-    SupportedVersions, bootstrap, holds_data, join,
+    Expected, Folder, Join, Meta, PeerSecurity, Rejoin, ReplicaState, SupportedVersions, bootstrap,
+    holds_data, join_unless,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::net::TcpListener;
@@ -17,29 +17,39 @@ pub(crate) struct Place {
 }
 
 /// The place of a node all of whose peers are in this process: it has nobody to ask.
-pub(crate) fn alone(options: &Options) -> Result<Place, FolderError> {
+pub(crate) fn alone(options: &Options) -> Result<Place, StartError> {
     let dir = &options.folder;
-    if !holds_data(dir)? {
-        let incarnation = |id: ReplicaId| Incarnation(u128::from(id.0));
+    if !holds_data(dir).map_err(StartError::new)? {
+        let Some(drawn) = options.begins else {
+            return Err(StartError::new(format!(
+                "{} holds nothing of node {}, and other nodes of its cluster have run: a node that lost its folder \
+                 has forgotten its promises. Bring the folder back; if the cluster never ran, remove the others, too",
+                dir.display(),
+                options.me
+            )));
+        };
+        let incarnation = |id: ReplicaId| Incarnation(drawn.0.wrapping_add(u128::from(id.0)));
         let epoch = epoch(options, incarnation);
         let me = Member {
             id: options.me,
             incarnation: incarnation(options.me),
         };
-        bootstrap(dir, &Meta::bootstrapped(options.cluster_id(), me, epoch))?;
+        let meta = Meta::bootstrapped(options.cluster_id(), me, epoch);
+        bootstrap(dir, &meta).map_err(StartError::new)?;
     }
     Ok(Place {
-        folder: Folder::open(dir, &expected(options))?,
+        folder: Folder::open(dir, &expected(options)).map_err(StartError::new)?,
         others: options.others(),
     })
 }
 
 /// The place of a node whose peers are elsewhere: without promises of its own, it asks them. Blocks until they have
-/// answered.
+/// answered, or until `abandoned` is done.
 pub(crate) fn asking(
     options: &Options,
     security: PeerSecurity,
     port: TcpListener,
+    abandoned: impl Future<Output = ()>,
 ) -> Result<Place, StartError> {
     let dir = &options.folder;
     let others = options.others();
@@ -73,8 +83,7 @@ pub(crate) fn asking(
                 rejoin: Rejoin::NewMember,
                 folder,
             };
-            let joined =
-                join(asked, &[port]).map_err(|error: ServerError| StartError::from(error))?;
+            let joined = join_unless(asked, &[port], abandoned)?;
             Ok(Place {
                 folder: joined.folder,
                 others: joined.peers,
@@ -127,7 +136,7 @@ fn epoch(options: &Options, incarnation: impl Fn(ReplicaId) -> Incarnation) -> E
     }
 }
 
-fn random_incarnation() -> std::io::Result<Incarnation> {
+pub(crate) fn random_incarnation() -> std::io::Result<Incarnation> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes[..], GetRandomFlags::empty())?;
     Ok(Incarnation(u128::from_le_bytes(bytes)))

@@ -19,10 +19,11 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Options of a [`Node`]; see [`Node::builder`].
 pub struct NodeBuilder<S: StateMachine> {
-    options: Options,
+    pub(crate) options: Options,
     of: PhantomData<fn() -> S>,
 }
 
@@ -162,7 +163,8 @@ impl<S: StateMachine> NodeBuilder<S> {
     }
 
     /// Starts the node from its folder, or begins one there. A member of a new cluster waits until a majority of the
-    /// others has been started, too. Call it in a tokio runtime, which has to run for as long as the node does.
+    /// others has been started, too; if nobody waits for it any more, it ends soon. Call it in a tokio runtime, which
+    /// has to run for as long as the node does.
     ///
     /// # Errors
     /// What is wrong with the options, the folder, the port or the certificates.
@@ -172,7 +174,7 @@ impl<S: StateMachine> NodeBuilder<S> {
         let security = options.security()?;
         let (peers, place) = match &options.transport {
             Transport::InProcess(rings) => {
-                let place = begin::alone(&options).map_err(StartError::new)?;
+                let place = begin::alone(&options)?;
                 (PeerLinks::Rings(rings.clone()), place)
             }
             Transport::Tcp | Transport::Udp => options.sockets(&security).await?,
@@ -205,7 +207,7 @@ impl<S: StateMachine> NodeBuilder<S> {
         };
         let app = Replicated::<S>::telling(effects.clone());
         let embedded = embed(config, app).await?;
-        Ok(Node::new(embedded, effects, options.timeout))
+        Ok(Node::new(embedded, effects, scheme, options.timeout))
     }
 }
 
@@ -235,7 +237,14 @@ impl Options {
         };
         let asked: TcpListener = port.try_clone().map_err(StartError::new)?;
         let (options, security) = (self.clone(), security.clone());
-        let begun = tokio::task::spawn_blocking(move || begin::asking(&options, security, asked));
+        // Dropped with this future.
+        let (_waits, abandoned) = oneshot::channel::<()>();
+        let abandoned = async {
+            let _ = abandoned.await;
+        };
+        let begun = tokio::task::spawn_blocking(move || {
+            begin::asking(&options, security, asked, abandoned)
+        });
         let place = begun.await.map_err(StartError::new)??;
         let peers = PeerLinks::Sockets {
             ports: vec![port],

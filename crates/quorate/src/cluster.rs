@@ -1,18 +1,20 @@
 //! A whole cluster in this process.
 
+use crate::begin;
 use crate::builder::NodeBuilder;
 use crate::error::StartError;
 use crate::node::Node;
 use crate::options::Transport;
 use crate::state_machine::StateMachine;
-use quorate_server::Rings;
+use quorate_core::Incarnation;
+use quorate_server::{Rings, holds_data};
 use std::fmt;
 use std::path::Path;
 
 /// All nodes of a cluster in this process, joined by memory: for tests, and for programs that want a log on several
 /// disks.
 ///
-/// A folder that was lost must not be begun again: there is nobody whom its node could ask what it had promised.
+/// A node whose folder was lost does not start again: there is nobody whom it could ask what it had promised.
 pub struct Cluster<S: StateMachine> {
     builders: Vec<NodeBuilder<S>>,
     nodes: Vec<Option<Node<S>>>,
@@ -38,6 +40,7 @@ impl<S: StateMachine> Cluster<S> {
         options: impl Fn(NodeBuilder<S>) -> NodeBuilder<S>,
     ) -> Result<Cluster<S>, StartError> {
         let rings = Rings::default();
+        let drawn = begin::random_incarnation().map_err(StartError::new)?;
         let builder = |id: u16| {
             let builder = Node::builder("in-process", id)
                 .members((1..=nodes).map(|id| (id, id.to_string())))
@@ -49,10 +52,22 @@ impl<S: StateMachine> Cluster<S> {
             builders: (1..=nodes).map(builder).collect(),
             nodes: Vec::new(),
         };
+        let mut is_new = true;
+        for builder in &cluster.builders {
+            is_new &= !holds_data(&builder.options.folder).map_err(StartError::new)?;
+        }
+        cluster.set_beginning(is_new.then_some(drawn));
         for builder in cluster.builders.clone() {
             cluster.nodes.push(Some(builder.start().await?));
         }
+        cluster.set_beginning(None);
         Ok(cluster)
+    }
+
+    fn set_beginning(&mut self, begins: Option<Incarnation>) {
+        for builder in &mut self.builders {
+            builder.options.begins = begins;
+        }
     }
 
     /// The node with this id, from 1; `None` if there is none, or it is stopped.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::time::timeout_at;
 
 /// The pause before a request that came too early is made again.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
@@ -24,6 +25,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 pub struct Node<S: StateMachine> {
     embedded: Embedded<Replicated<S>>,
     effects: EffectSender,
+    /// What the URLs of nodes begin with.
+    scheme: &'static str,
     timeout: Duration,
 }
 
@@ -71,11 +74,13 @@ impl<S: StateMachine> Node<S> {
     pub(crate) fn new(
         embedded: Embedded<Replicated<S>>,
         effects: EffectSender,
+        scheme: &'static str,
         timeout: Duration,
     ) -> Self {
         Node {
             embedded,
             effects,
+            scheme,
             timeout,
         }
     }
@@ -124,7 +129,8 @@ impl<S: StateMachine> Node<S> {
         let deadline = Instant::now() + self.timeout;
         loop {
             let read = self.handle().read(Arc::clone(&query), consistency);
-            match read.await {
+            let read = timeout_at(deadline.into(), read).await;
+            match read.unwrap_or(Err(Failure::Timeout)) {
                 Err(failure) if is_early(failure) && Instant::now() < deadline => {}
                 answer => return answer.map_err(Error::of_query),
             }
@@ -186,7 +192,7 @@ impl<S: StateMachine> Node<S> {
     /// See [`Node::remove_member`].
     pub async fn add_member(&self, id: u16, address: &str) -> Result<(), Error> {
         let id = ReplicaId(id);
-        let url = format!("http://{address}");
+        let url = format!("{}://{address}", self.scheme);
         self.change(GroupChange::Address { id, url }).await
     }
 
@@ -246,7 +252,9 @@ impl<S: StateMachine> Node<S> {
     ) -> Result<Outcome, Error> {
         let body = envelope.to_bytes();
         loop {
-            let failure = match self.handle().write(body.clone(), Principal(who)).await {
+            let write = self.handle().write(body.clone(), Principal(who));
+            let written = timeout_at(deadline.into(), write).await;
+            let failure = match written.unwrap_or(Err(Failure::Timeout)) {
                 Ok(result) => return read_outcome(result),
                 Err(failure) => failure,
             };

@@ -1,6 +1,6 @@
 //! What a node is told before it starts.
 
-use quorate_core::{ClusterId, Durability as CoreDurability, ReplicaId};
+use quorate_core::{ClusterId, Durability as CoreDurability, Incarnation, ReplicaId};
 use quorate_server::Rings;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -120,6 +120,8 @@ pub(crate) struct Options {
     pub(crate) clock: Clock,
     pub(crate) is_threaded: bool,
     pub(crate) timeout: Duration,
+    /// Where all peers are in this process: what their incarnations come from, if the cluster may be new.
+    pub(crate) begins: Option<Incarnation>,
 }
 
 /// How long a request may take, unless told.
@@ -143,6 +145,7 @@ impl Options {
             clock: Clock::default(),
             is_threaded: true,
             timeout: TIMEOUT,
+            begins: Some(Incarnation::default()),
         }
     }
 

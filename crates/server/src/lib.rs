@@ -73,7 +73,7 @@ pub use gateway::{
 };
 pub use group::{ChangeError, GroupChange};
 pub use handle::{Consistency, Failure, Handle, MemberInfo, PayloadThreshold, Request, first_url};
-pub use join::{Join, JoinError, Joined, Numbers, Rejoin, find_numbers, join};
+pub use join::{Join, JoinError, Joined, Numbers, Rejoin, find_numbers, join, join_unless};
 pub use log_limit::LogLimit;
 pub use log_place::place_log;
 pub use meta::{META_FORMAT, Meta, MetaError, ReplicaState};

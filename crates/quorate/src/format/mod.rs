@@ -10,6 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
+/// Most values that are inside each other, so that no bytes from elsewhere exhaust the stack.
+const DEPTH_MAX: usize = 128;
+
 /// Why a value has no binary form, or bytes are not the form of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FormatError(String);
@@ -36,6 +39,16 @@ impl serde::ser::Error for FormatError {
     }
 }
 
+/// One more level of values inside each other.
+fn deepen(depth: &mut usize) -> Result<(), FormatError> {
+    if *depth == DEPTH_MAX {
+        let why = format!("more than {DEPTH_MAX} values are inside each other");
+        return Err(FormatError(why));
+    }
+    *depth += 1;
+    Ok(())
+}
+
 impl serde::de::Error for FormatError {
     fn custom<T: fmt::Display>(why: T) -> Self {
         FormatError::new(why)
@@ -45,10 +58,11 @@ impl serde::de::Error for FormatError {
 /// The binary form of a value.
 ///
 /// # Errors
-/// What the type's own `Serialize` says; the derived one never fails on a type without `#[serde(flatten)]`.
+/// What the type's own `Serialize` says, or that more than 128 values are inside each other. The derived one never
+/// fails on a type without recursion and `#[serde(flatten)]`.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, FormatError> {
     let mut out = Vec::new();
-    value.serialize(&mut write::Writer(&mut out))?;
+    value.serialize(&mut write::Writer::new(&mut out))?;
     Ok(out)
 }
 
@@ -131,6 +145,36 @@ mod tests {
             encode(&Shape::Pair(-1, "ab".into())).unwrap(),
             [2, 1, 2, b'a', b'b']
         );
+    }
+
+    #[derive(Serialize, Deserialize, PartialEq, Debug)]
+    enum Chain {
+        End,
+        Next(Box<Chain>),
+        Pair(u8, Box<Chain>),
+        Wrapped { inner: Option<Box<Chain>> },
+    }
+
+    fn chain(links: usize, link: fn(Box<Chain>) -> Chain) -> Chain {
+        (0..links).fold(Chain::End, |chain, _| link(Box::new(chain)))
+    }
+
+    #[test]
+    fn values_are_inside_each_other_up_to_a_depth() {
+        let wrapped = |chain| Chain::Wrapped { inner: Some(chain) };
+        let pair = |chain| Chain::Pair(7, chain);
+        for (link, most) in [
+            (Chain::Next as fn(_) -> _, DEPTH_MAX - 1),
+            (pair, DEPTH_MAX - 1),
+            (wrapped, (DEPTH_MAX - 1) / 2),
+        ] {
+            let deepest = encode(&chain(most, link)).unwrap();
+            assert_eq!(decode::<Chain>(&deepest), Ok(chain(most, link)));
+            assert!(encode(&chain(most + 1, link)).is_err());
+        }
+        let endless = vec![1; 1 << 20];
+        let error = decode::<Chain>(&endless).unwrap_err();
+        assert!(error.to_string().contains("inside each other"), "{error}");
     }
 
     #[test]

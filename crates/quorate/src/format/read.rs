@@ -1,6 +1,6 @@
 //! From a binary form to the value.
 
-use super::FormatError;
+use super::{FormatError, deepen};
 use serde::de::value::U32Deserializer;
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess,
@@ -13,22 +13,26 @@ type Read<T> = Result<T, FormatError>;
 const EMPTY_ELEMENTS_MAX: usize = 1 << 20;
 
 /// Takes values from the front of some bytes.
-pub(super) struct Reader<'de>(&'de [u8]);
+pub(super) struct Reader<'de> {
+    bytes: &'de [u8],
+    /// How many values are around the next one.
+    depth: usize,
+}
 
 impl<'de> Reader<'de> {
     pub(super) fn new(bytes: &'de [u8]) -> Reader<'de> {
-        Reader(bytes)
+        Reader { bytes, depth: 0 }
     }
 
     /// How many bytes nobody has taken.
     pub(super) fn left(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
     fn take(&mut self, count: usize) -> Read<&'de [u8]> {
         let too_short = || FormatError::custom(format!("{count} bytes are missing at the end"));
-        let (taken, rest) = self.0.split_at_checked(count).ok_or_else(too_short)?;
-        self.0 = rest;
+        let (taken, rest) = self.bytes.split_at_checked(count).ok_or_else(too_short)?;
+        self.bytes = rest;
         Ok(taken)
     }
 
@@ -65,7 +69,7 @@ impl<'de> Reader<'de> {
     fn length(&mut self) -> Read<usize> {
         let length = self.varint()?;
         let bounded = usize::try_from(length).ok();
-        let bounded = bounded.filter(|length| *length <= self.0.len().max(EMPTY_ELEMENTS_MAX));
+        let bounded = bounded.filter(|length| *length <= self.bytes.len().max(EMPTY_ELEMENTS_MAX));
         bounded.ok_or_else(|| {
             FormatError::custom(format!("{length} elements do not fit into the bytes"))
         })
@@ -78,6 +82,18 @@ impl<'de> Reader<'de> {
 
     fn text(&mut self) -> Read<&'de str> {
         std::str::from_utf8(self.bytes()?).map_err(FormatError::custom)
+    }
+
+    /// Reads what is inside a value.
+    fn inside<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        deepen(&mut self.depth)?;
+        let value = read(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn parts<V: Visitor<'de>>(&mut self, left: usize, visitor: V) -> Read<V::Value> {
+        visitor.visit_seq(Elements { reader: self, left })
     }
 
     fn flag(&mut self) -> Read<bool> {
@@ -168,7 +184,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Read<V::Value> {
         match self.flag()? {
-            true => visitor.visit_some(self),
+            true => self.inside(|reader| visitor.visit_some(reader)),
             false => visitor.visit_none(),
         }
     }
@@ -190,16 +206,16 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _: &'static str,
         visitor: V,
     ) -> Read<V::Value> {
-        visitor.visit_newtype_struct(self)
+        self.inside(|reader| visitor.visit_newtype_struct(reader))
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Read<V::Value> {
         let left = self.length()?;
-        visitor.visit_seq(Elements { reader: self, left })
+        self.deserialize_tuple(left, visitor)
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, left: usize, visitor: V) -> Read<V::Value> {
-        visitor.visit_seq(Elements { reader: self, left })
+        self.inside(|reader| reader.parts(left, visitor))
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -213,7 +229,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Read<V::Value> {
         let left = self.length()?;
-        visitor.visit_map(Elements { reader: self, left })
+        self.inside(|reader| visitor.visit_map(Elements { reader, left }))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -231,7 +247,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Read<V::Value> {
-        visitor.visit_enum(self)
+        self.inside(|reader| visitor.visit_enum(reader))
     }
 
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Read<V::Value> {
@@ -314,7 +330,7 @@ impl<'de> VariantAccess<'de> for &mut Reader<'de> {
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, left: usize, visitor: V) -> Read<V::Value> {
-        self.deserialize_tuple(left, visitor)
+        self.parts(left, visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -322,6 +338,6 @@ impl<'de> VariantAccess<'de> for &mut Reader<'de> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Read<V::Value> {
-        self.deserialize_tuple(fields.len(), visitor)
+        self.parts(fields.len(), visitor)
     }
 }

@@ -1,6 +1,6 @@
 //! From a value to its binary form.
 
-use super::FormatError;
+use super::{FormatError, deepen};
 use serde::ser::{
     Error, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
@@ -9,15 +9,37 @@ use serde::ser::{
 type Written = Result<(), FormatError>;
 
 /// Appends values to a buffer.
-pub(super) struct Writer<'a>(pub(super) &'a mut Vec<u8>);
+pub(super) struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    /// How many values are around the next one.
+    depth: usize,
+}
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    pub(super) fn new(out: &'a mut Vec<u8>) -> Writer<'a> {
+        Writer { out, depth: 0 }
+    }
+
+    /// Writes a value that is all there is inside another.
+    fn inside<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
+        deepen(&mut self.depth)?;
+        value.serialize(&mut *self)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Begins a value with parts.
+    fn begun(&mut self) -> Result<&mut Self, FormatError> {
+        deepen(&mut self.depth)?;
+        Ok(self)
+    }
+
     fn varint(&mut self, mut value: u128) {
         while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
+            self.out.push(value as u8 | 0x80);
             value >>= 7;
         }
-        self.0.push(value as u8);
+        self.out.push(value as u8);
     }
 
     /// A number with a sign: those near zero are short, whatever their sign.
@@ -71,27 +93,27 @@ impl Serializer for &mut Writer<'_> {
     }
 
     fn serialize_bool(self, value: bool) -> Written {
-        self.0.push(value.into());
+        self.out.push(value.into());
         Ok(())
     }
 
     fn serialize_u8(self, value: u8) -> Written {
-        self.0.push(value);
+        self.out.push(value);
         Ok(())
     }
 
     fn serialize_i8(self, value: i8) -> Written {
-        self.0.push(value as u8);
+        self.out.push(value as u8);
         Ok(())
     }
 
     fn serialize_f32(self, value: f32) -> Written {
-        self.0.extend(value.to_le_bytes());
+        self.out.extend(value.to_le_bytes());
         Ok(())
     }
 
     fn serialize_f64(self, value: f64) -> Written {
-        self.0.extend(value.to_le_bytes());
+        self.out.extend(value.to_le_bytes());
         Ok(())
     }
 
@@ -101,7 +123,7 @@ impl Serializer for &mut Writer<'_> {
 
     fn serialize_bytes(self, value: &[u8]) -> Written {
         self.length(value.len());
-        self.0.extend(value);
+        self.out.extend(value);
         Ok(())
     }
 
@@ -110,8 +132,8 @@ impl Serializer for &mut Writer<'_> {
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Written {
-        self.0.push(1);
-        value.serialize(self)
+        self.out.push(1);
+        self.inside(value)
     }
 
     fn serialize_unit(self) -> Written {
@@ -123,7 +145,8 @@ impl Serializer for &mut Writer<'_> {
     }
 
     fn serialize_unit_variant(self, _: &'static str, variant: u32, _: &'static str) -> Written {
-        self.serialize_u32(variant)
+        self.varint(variant.into());
+        self.inside(&())
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
@@ -131,7 +154,7 @@ impl Serializer for &mut Writer<'_> {
         _: &'static str,
         value: &T,
     ) -> Written {
-        value.serialize(self)
+        self.inside(value)
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
@@ -142,20 +165,20 @@ impl Serializer for &mut Writer<'_> {
         value: &T,
     ) -> Written {
         self.varint(variant.into());
-        value.serialize(self)
+        self.inside(value)
     }
 
     fn serialize_seq(self, length: Option<usize>) -> Result<Self, FormatError> {
         self.known(length)?;
-        Ok(self)
+        self.begun()
     }
 
     fn serialize_tuple(self, _: usize) -> Result<Self, FormatError> {
-        Ok(self)
+        self.begun()
     }
 
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self, FormatError> {
-        Ok(self)
+        self.begun()
     }
 
     fn serialize_tuple_variant(
@@ -166,16 +189,16 @@ impl Serializer for &mut Writer<'_> {
         _: usize,
     ) -> Result<Self, FormatError> {
         self.varint(variant.into());
-        Ok(self)
+        self.begun()
     }
 
     fn serialize_map(self, length: Option<usize>) -> Result<Self, FormatError> {
         self.known(length)?;
-        Ok(self)
+        self.begun()
     }
 
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self, FormatError> {
-        Ok(self)
+        self.begun()
     }
 
     fn serialize_struct_variant(
@@ -186,7 +209,7 @@ impl Serializer for &mut Writer<'_> {
         _: usize,
     ) -> Result<Self, FormatError> {
         self.varint(variant.into());
-        Ok(self)
+        self.begun()
     }
 
     fn is_human_readable(&self) -> bool {
@@ -206,6 +229,7 @@ macro_rules! parts {
             }
 
             fn end(self) -> Written {
+                self.depth -= 1;
                 Ok(())
             }
         })*
@@ -234,6 +258,7 @@ impl SerializeMap for &mut Writer<'_> {
     }
 
     fn end(self) -> Written {
+        self.depth -= 1;
         Ok(())
     }
 }

@@ -78,6 +78,19 @@ pub struct Joined {
 /// [`ServerError::Join`] when it will never be known, and whatever the folder says. A folder in which nothing was
 /// agreed on yet holds no replica afterwards.
 pub fn join(join: Join, ports: &[TcpListener]) -> Result<Joined, ServerError> {
+    join_unless(join, ports, std::future::pending())
+}
+
+/// Asks as [`join`] does, until `abandoned` is done, when nobody waits for it any more; the folder is then as after a
+/// kill.
+///
+/// # Errors
+/// Those of [`join`], and [`ServerError::Core`] when it was abandoned.
+pub fn join_unless(
+    join: Join,
+    ports: &[TcpListener],
+    abandoned: impl Future<Output = ()>,
+) -> Result<Joined, ServerError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -85,7 +98,10 @@ pub fn join(join: Join, ports: &[TcpListener]) -> Result<Joined, ServerError> {
         let ports = ports.iter().map(TcpListener::try_clone);
         let ports = ports.collect::<Result<Vec<_>, _>>()?;
         let listener = Listener::of_all(ports, Door::Peer)?;
-        Asking::new(join)?.run(&listener).await
+        tokio::select! {
+            joined = Asking::new(join)?.run(&listener) => joined,
+            () = abandoned => Err(ServerError::Core("nobody waits for the start".to_owned())),
+        }
     })
 }
 

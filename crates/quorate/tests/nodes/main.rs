@@ -1,5 +1,7 @@
 //! Nodes of one process, by memory and by sockets.
 
+mod options;
+
 use quorate::{
     Applied, Cluster, Effect, Error, Freshness, Node, NodeBuilder, Protocol, StateMachine,
     Transport, decode, encode,

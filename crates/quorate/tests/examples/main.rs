@@ -1,9 +1,12 @@
-//! The counter of the guide, in three processes of which one is killed.
+//! The examples as programs: the counter of the guide, in three processes of which one is killed, and the services.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "the test reads what processes say on threads of its own"
 )]
+
+mod api;
+mod services;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -24,11 +27,11 @@ fn source() -> String {
 }
 
 /// The example as `cargo test` builds it beside the tests.
-fn program() -> PathBuf {
+fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().nth(2).unwrap();
-    let program = folder.join("examples/counter");
-    assert!(program.exists(), "cargo build -p quorate --example counter");
+    let program = folder.join("examples").join(name);
+    assert!(program.exists(), "cargo build -p quorate --example {name}");
     program
 }
 
@@ -40,7 +43,7 @@ struct Counter {
 
 impl Counter {
     fn start(folder: &Path, id: u16, port: u16) -> Counter {
-        let mut process = Command::new(program())
+        let mut process = Command::new(program("counter"))
             .args([id.to_string(), port.to_string()])
             .current_dir(folder)
             .stdin(Stdio::piped())
@@ -85,13 +88,15 @@ impl Drop for Counter {
     }
 }
 
-/// A port behind which three are free, at this moment.
-fn free_port() -> u16 {
+/// A port that is free at this moment together with those so far behind it.
+fn free_port(behind: &[u16]) -> u16 {
     let of_anybody = || {
-        // The port itself stays taken while the three behind it are looked at.
+        // The port itself stays taken while those behind it are looked at.
         let taken = TcpListener::bind("127.0.0.1:0").ok()?;
         let port = taken.local_addr().ok()?.port();
-        let free = (1..=3).map(|id| TcpListener::bind(("127.0.0.1", port.checked_add(id)?)).ok());
+        let free = behind
+            .iter()
+            .map(|far| TcpListener::bind(("127.0.0.1", port.checked_add(*far)?)).ok());
         free.collect::<Option<Vec<_>>>().map(|_| port)
     };
     std::iter::repeat_with(of_anybody).flatten().next().unwrap()
@@ -100,7 +105,7 @@ fn free_port() -> u16 {
 #[test]
 fn the_count_goes_on_without_a_process_that_was_killed_and_it_catches_up() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port();
+    let port = free_port(&[1, 2, 3]);
     let start = |id| Counter::start(folder.path(), id, port);
     let mut counters = [start(1), start(2), start(3)];
     for (id, counter) in (1..).zip(&mut counters) {
