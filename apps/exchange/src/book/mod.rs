@@ -4,6 +4,7 @@
 //! which have a sequence of their own without gaps. Time is told by [`Book::expire`], before what happens at that time.
 
 mod auction;
+mod encoding;
 mod event;
 mod ladder;
 mod matching;

@@ -3,13 +3,15 @@
 use super::Book;
 use super::slots::Slot;
 use super::types::{
-    BookRules, OrderNumber, Owner, PARTICIPANTS_MAX, ParticipantId, Phase, Price, QUANTITY_MAX,
-    SelfTrade, Side, TimeInForce,
+    BookRules, OrderNumber, Owner, PARTICIPANTS_MAX, Phase, QUANTITY_MAX, SelfTrade, Side,
+    TimeInForce,
 };
 use crate::wire::{Reader, WireError, Writer};
 
 /// The fewest bytes of an order.
 const ORDER_BYTES: usize = 50;
+/// More orders, trades or events than there can have been.
+const COUNT_MAX: u64 = u64::MAX / 2;
 
 impl Book {
     /// The whole book as bytes.
@@ -58,6 +60,9 @@ impl Book {
         book.serial = from.u64()?;
         book.trades = from.u64()?;
         book.events = from.u64()?;
+        if book.serial.max(book.trades).max(book.events) > COUNT_MAX {
+            return Err(WireError::Value("counts"));
+        }
         let end = from.u32()?;
         if end > rules.orders_max {
             return Err(WireError::Value("slots"));
@@ -96,8 +101,7 @@ impl Book {
 
 fn write_order(slot: &Slot, out: &mut Writer) {
     out.u64(slot.party().number.0);
-    out.u16(slot.owner.participant.0);
-    out.u64(slot.owner.client_order);
+    slot.owner.write(out);
     out.u8(slot.side.code());
     out.flag(slot.post_only);
     out.u8(slot.self_trade.code());
@@ -109,10 +113,7 @@ fn write_order(slot: &Slot, out: &mut Writer) {
 
 fn read_order(rules: &BookRules, from: &mut Reader<'_>) -> Result<Slot, WireError> {
     let number = OrderNumber(from.u64()?);
-    let owner = Owner {
-        participant: ParticipantId(from.u16()?),
-        client_order: from.u64()?,
-    };
+    let owner = Owner::read(from)?;
     let side = Side::of_code(from.u8()?)?;
     let slot = Slot {
         post_only: from.flag("post-only")?,
@@ -131,82 +132,3 @@ fn read_order(rules: &BookRules, from: &mut Reader<'_>) -> Result<Slot, WireErro
     }
     Ok(slot)
 }
-
-impl BookRules {
-    pub(crate) fn write(&self, out: &mut Writer) {
-        out.u32(self.lowest.0);
-        out.u32(self.levels);
-        out.u32(self.orders_max);
-        out.u32(self.reference.0);
-    }
-
-    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(BookRules {
-            lowest: Price(from.u32()?),
-            levels: from.u32()?,
-            orders_max: from.u32()?,
-            reference: Price(from.u32()?),
-        })
-    }
-}
-
-impl TimeInForce {
-    pub(crate) fn write(self, out: &mut Writer) {
-        out.u8(match self {
-            TimeInForce::GoodTillCancel => 0,
-            TimeInForce::Day => 1,
-            TimeInForce::GoodTillTime(_) => 2,
-            TimeInForce::ImmediateOrCancel => 3,
-            TimeInForce::FillOrKill => 4,
-        });
-        out.u64(match self {
-            TimeInForce::GoodTillTime(until_ns) => until_ns,
-            _ => 0,
-        });
-    }
-
-    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(match (from.u8()?, from.u64()?) {
-            (0, 0) => TimeInForce::GoodTillCancel,
-            (1, 0) => TimeInForce::Day,
-            (2, until_ns) => TimeInForce::GoodTillTime(until_ns),
-            (3, 0) => TimeInForce::ImmediateOrCancel,
-            (4, 0) => TimeInForce::FillOrKill,
-            _ => return Err(WireError::Value("time in force")),
-        })
-    }
-}
-
-/// Gives an enum without fields a code for each variant: its place in the list.
-macro_rules! codes {
-    ($type:ty, $field:literal, [$($variant:ident),+]) => {
-        impl $type {
-            /// The byte that stands for this in messages and snapshots.
-            pub(crate) fn code(self) -> u8 {
-                let all = [$(Self::$variant),+];
-                let place = all.iter().position(|one| *one == self);
-                place.map_or(u8::MAX, |place| place as u8)
-            }
-
-            /// What a byte in a message or a snapshot stands for.
-            pub(crate) fn of_code(code: u8) -> Result<Self, WireError> {
-                let all = [$(Self::$variant),+];
-                all.get(usize::from(code)).copied().ok_or(WireError::Value($field))
-            }
-        }
-    };
-}
-
-codes!(Side, "side", [Buy, Sell]);
-codes!(Phase, "phase", [Continuous, Auction, Halted]);
-codes!(
-    SelfTrade,
-    "self-trade policy",
-    [
-        Allow,
-        DecreaseAndCancel,
-        CancelOldest,
-        CancelNewest,
-        CancelBoth
-    ]
-);
