@@ -31,8 +31,8 @@ pub(crate) struct RedisOptions {
     )]
     requirepass: Option<Password>,
 
-    /// A file with Redis's users, a line for each as in `user alice on >secret ~app:* +@all -flushall`; equal on all
-    /// replicas [default: none]
+    /// A file with Redis's users, a line for each as in `user alice on >secret ~app:* +@all -flushall`; with the
+    /// embedded store, the first users of a new cluster, and what `ACL LOAD` takes [default: none]
     #[arg(long, env = "QUORATE_REDIS_ACL_FILE", value_name = "FILE")]
     redis_acl_file: Option<PathBuf>,
 

@@ -224,6 +224,103 @@ fn users_may_do_what_their_file_says() {
     assert!(up.stop().success());
 }
 
+/// Scenario: an administrator at one replica gives rights and takes them, while users ask at others; the cluster is
+/// continued without the file that it began with.
+#[test]
+fn users_are_those_of_the_cluster() {
+    let home = Home::new();
+    let users = home.dir.with_file_name("users.acl");
+    let alice_line = "user alice on >secret ~app:* &news +@all -@admin\n";
+    std::fs::write(&users, alice_line).unwrap();
+    let file = format!("--server-arg=--redis-acl-file={}", users.display());
+    let up = home.start(&["--face", "redis", &file, "--server-arg=--requirepass=hush"]);
+    let [mut admin, mut alice, mut listener] = [0, 1, 2].map(|at| Client::connect(&up.urls[at]));
+    assert_eq!(admin.say("auth hush"), "OK");
+    assert_eq!(alice.say("auth alice secret"), "OK");
+    assert_eq!(listener.say("auth alice secret"), "OK");
+    assert_eq!(alice.say("set app:1 x"), "OK");
+    let denied = "NOPERM this user has no permissions to run the 'set' command";
+    assert_eq!(admin.say("acl setuser alice -set"), "OK");
+    assert_eq!(alice.say("set app:1 y"), denied);
+    assert_eq!(alice.say("get app:1"), "x");
+    assert!(alice.say("acl setuser alice +set").starts_with("NOPERM"));
+    let dry = "User alice has no permissions to run the 'set' command";
+    assert_eq!(admin.say("acl dryrun alice set app:1 x"), dry);
+    assert!(
+        admin
+            .say("acl setuser alice +nonsense")
+            .contains("modifier '+nonsense'")
+    );
+    // What a subscriber may not hear any more ends its connection.
+    listener.pipeline(&["subscribe news"]);
+    assert!(listener.next().is_some());
+    assert_eq!(admin.say("acl setuser alice resetchannels"), "OK");
+    assert_eq!(listener.next(), None);
+    // A password that goes takes those with it who came by it; the file has it, and those rights, again.
+    assert_eq!(admin.say("acl setuser alice >other <secret"), "OK");
+    alice.pipeline(&["get app:1"]);
+    assert!(matches!(alice.next(), None | Some(Reply::Error(_))));
+    let mut alice = Client::connect(&up.urls[2]);
+    assert_eq!(alice.say("auth alice other"), "OK");
+    assert_eq!(admin.say("acl load"), "OK");
+    let mut alice = Client::connect(&up.urls[1]);
+    assert_eq!(alice.say("auth alice secret"), "OK");
+    assert_eq!(alice.say("set app:1 z"), "OK");
+    assert_eq!(
+        admin.say("acl setuser bob on >pw allkeys +blpop +get"),
+        "OK"
+    );
+    let mut bob = Client::connect(&up.urls[2]);
+    assert_eq!(bob.say("auth bob pw"), "OK");
+    assert_eq!(admin.say("rpush list one"), "1");
+    assert!(matches!(bob.ask("blpop list 1"), Reply::Array(_)));
+    assert_eq!(admin.say("acl deluser alice carol"), "1");
+    assert!(up.stop().success());
+    let again = Up::start(&home.dir, &[]);
+    let mut client = Client::connect(&again.urls[1]);
+    assert!(client.say("auth alice secret").starts_with("WRONGPASS"));
+    assert_eq!(client.say("auth bob pw"), "OK");
+    assert_eq!(client.say("get app:1"), "z");
+    let log = std::fs::read_to_string(home.dir.join("1").join("log.txt")).unwrap();
+    assert!(!log.contains("hush") && !log.contains("secret"));
+    assert!(again.stop().success());
+}
+
+/// Scenario: a cluster whose programs are as old as those that knew users by files alone.
+#[test]
+fn an_older_cluster_checks_users_at_each_replica() {
+    let home = Home::new();
+    let users = home.dir.with_file_name("users.acl");
+    std::fs::write(
+        &users,
+        "user default off\nuser alice on >secret ~app:* +@all\n",
+    )
+    .unwrap();
+    let file = format!("--server-arg=--redis-acl-file={}", users.display());
+    let up = home.start(&["--face", "redis", &file, "--server-arg=--wire-version=4"]);
+    let mut alice = Client::connect(&up.urls[2]);
+    assert_eq!(alice.say("get app:1"), "NOAUTH Authentication required.");
+    assert_eq!(alice.say("auth alice secret"), "OK");
+    assert_eq!(alice.say("set app:1 x"), "OK");
+    assert!(alice.say("set other x").starts_with("NOPERM"));
+    let refused = alice.say("acl setuser bob on");
+    let says = "ERR changes of users take feature level 5, and this cluster is at 4";
+    assert!(refused.starts_with(says), "{refused}");
+    assert!(up.stop().success());
+    // The programs are new ones now: the users of the file become those of the cluster.
+    let again = Up::start(&home.dir, &[&file]);
+    let begun = Instant::now();
+    loop {
+        let mut alice = Client::connect(&again.urls[0]);
+        assert_eq!(alice.say("auth alice secret"), "OK");
+        match alice.try_ask("acl setuser bob on") {
+            Some(Reply::Simple(_)) => break,
+            refused => assert!(begun.elapsed() < PATIENCE, "{refused:?}"),
+        }
+    }
+    assert!(again.stop().success());
+}
+
 /// Scenario: a cluster is looked at through its address for operators, continued, and asked for with another face.
 #[test]
 fn operators_find_the_cluster_at_an_address_of_their_own() {

@@ -83,6 +83,9 @@ impl Connected {
             if *stopping.borrow() {
                 return End::Told;
             }
+            if self.session.look_at_users().is_err() {
+                return End::Closed;
+            }
             let waited = match self.session.blocked.is_some() {
                 true => self.wait_for_element(&mut stopping).await,
                 false => self.wait(&mut stopping).await,
@@ -98,7 +101,10 @@ impl Connected {
         while self.session.blocked.is_none() {
             self.parser.set_stranger(self.session.user.is_none());
             match self.parser.next(&mut self.input) {
-                Ok(Some(args)) => self.session.handle(args).await?,
+                Ok(Some(args)) => {
+                    self.session.look_at_users()?;
+                    self.session.handle(args).await?;
+                }
                 Ok(None) => {
                     self.session.flush().await?;
                     break;
@@ -138,6 +144,7 @@ impl Connected {
     async fn wait(&mut self, stopping: &mut watch::Receiver<bool>) -> Result<(), End> {
         let mailbox = Arc::clone(&self.session.subscriber.mailbox);
         let is_incomplete = !self.input.is_empty();
+        let mut users = self.session.users.clone();
         let silence_max = self.session.server.limits.silence_max;
         tokio::select! {
             read = self.read() => match read? {
@@ -145,6 +152,8 @@ impl Connected {
                 _ => Ok(()),
             },
             () = mailbox.arrived() => Ok(()),
+            // The sender is there as long as the replica.
+            Ok(()) = users.changed() => Ok(()),
             // An error means that nobody is left to say so: then it is time as well.
             _ = stopping.wait_for(|stop| *stop) => Err(End::Told),
             () = sleep(silence_max), if is_incomplete => Err(End::Closed),
@@ -164,6 +173,7 @@ impl Connected {
         };
         let mailbox = Arc::clone(&self.session.subscriber.mailbox);
         let client = Arc::clone(&self.session.client);
+        let mut users = self.session.users.clone();
         let has_room = self.input.len() < READ_BYTES_MAX;
         let is_due = tokio::select! {
             () = waiter.due() => true,
@@ -181,6 +191,7 @@ impl Connected {
                 _ => false,
             },
             () = mailbox.arrived() => false,
+            Ok(()) = users.changed() => false,
             _ = stopping.wait_for(|stop| *stop) => return Err(End::Told),
         };
         let step = match is_due {

@@ -1,5 +1,6 @@
 //! A request's way: is it a command, may this client ask for it, and who answers.
 
+use crate::access::denies;
 use crate::gathered::call_bytes;
 use crate::limits::TRANSACTION_CALLS_MAX;
 use crate::pop::Pop;
@@ -62,7 +63,7 @@ impl Session {
             return self.refuse(&wrong_arguments(found.name())).await;
         }
         let is_own = matches!(found, Found::Own(own) if own.kind.is_open());
-        if let Some(denied) = user.denies(found, &args).filter(|_| !is_own) {
+        if let Some(denied) = denies(user, found, &args).filter(|_| !is_own) {
             return self.refuse(&denied.to_string()).await;
         }
         if self.is_only_subscriber() && !is_for_subscribers(found) {

@@ -72,8 +72,8 @@ impl Session {
             false => Consistency::Linearizable,
         };
         let (resp, db) = (self.spoken.resp, self.spoken.db);
-        let calls = gathered.calls.clone();
-        self.server.ask(resp, db, calls, consistency).await
+        let (calls, asker) = (gathered.calls.clone(), self.asker());
+        self.server.ask((resp, db), calls, asker, consistency).await
     }
 
     /// The replies to calls that are ordered as one body; with the versions of watched keys, all or none of them are
@@ -90,6 +90,7 @@ impl Session {
             watched: transaction.unwrap_or_default(),
             atomic,
             calls: gathered.calls,
+            asker: self.asker(),
         };
         let replies = self.server.order(&request).await?;
         if gathered.rewrites.is_empty() {

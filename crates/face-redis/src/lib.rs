@@ -31,6 +31,7 @@ mod server;
 mod session;
 mod subscriber;
 mod table;
+mod users;
 mod waiters;
 
 pub use access::{AccessError, Users};

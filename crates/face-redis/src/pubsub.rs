@@ -2,13 +2,13 @@
 
 use crate::waiters::Waiters;
 use bytes::Bytes;
-use quorate_redis_store::{Subscribers, matches};
+use quorate_redis_store::{Subscribers, UserTable, matches};
 use quorate_resp::{ReplyWriter, Resp};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// What somebody subscribes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +35,8 @@ impl Topic {
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     topics: Mutex<Topics>,
+    /// The users of the cluster; `None` while it has none.
+    pub(crate) users: watch::Sender<Option<Arc<UserTable>>>,
     pub(crate) waiters: Arc<Waiters>,
 }
 
@@ -131,6 +133,10 @@ impl Subscribers for Subscriptions {
         for (pattern, mailboxes) in patterns.filter(|(pattern, _)| matches(pattern, channel)) {
             put_all(mailboxes, &[b"pmessage", pattern, channel, message]);
         }
+    }
+
+    fn users(&self, users: Option<&Arc<UserTable>>) {
+        self.users.send_replace(users.cloned());
     }
 
     fn awaits_elements(&self) -> bool {

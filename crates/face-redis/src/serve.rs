@@ -59,6 +59,7 @@ pub async fn serve(
     let server = Arc::new(Server {
         handle,
         limits: options.limits,
+        is_settled: watch::Sender::new(!options.users.are_given()),
         users: options.users,
         subscriptions: options.subscriptions,
         clients: Arc::new(Clients::default()),
@@ -78,7 +79,14 @@ pub async fn serve(
         shutdown.await;
         stopping.send_replace(true);
     };
-    tokio::join!(clients, operators, stop);
+    let settle = async {
+        let mut stopped = stopping.subscribe();
+        tokio::select! {
+            () = server.settle_users() => {}
+            _ = stopped.wait_for(|stop| *stop) => {}
+        }
+    };
+    tokio::join!(clients, operators, stop, settle);
 }
 
 /// Serves operators over HTTP, and at another port those who only look, until it is time to stop.
@@ -178,10 +186,14 @@ async fn begin(
 ) {
     let (stream, charge) = (Box::new(connection), account.charge());
     let client = Arc::clone(&place.client);
+    let mut is_settled = server.is_settled.subscribe();
+    // An error means that nobody is left to say so.
+    if is_settled.wait_for(|settled| *settled).await.is_err() {
+        return;
+    }
     let mut session = Session::new(Arc::clone(server), client, stream, charge);
-    let named = name.and_then(|name| server.users.get(name.as_bytes()));
-    if let Some(user) = named.filter(|user| user.is_on) {
-        session.log_in(Some(Arc::clone(user)));
+    if let Some(name) = name {
+        session.log_in_as(name.as_bytes());
     }
     serve_connection(session, stopping).await;
 }

@@ -7,19 +7,23 @@ use crate::limits::Limits;
 use crate::pubsub::Subscriptions;
 use bytes::Bytes;
 use quorate_core::{Principal, Wire};
-use quorate_redis_store::{Answer, Call, Query, Request};
+use quorate_redis_store::{Answer, Asker, Call, Query, Request};
 use quorate_resp::Resp;
 use quorate_server::{Consistency, Failure, Handle};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
 
 /// The replica as its clients see it.
 pub(crate) struct Server {
     pub(crate) handle: Handle<RedisApplication>,
     pub(crate) limits: Limits,
+    /// The users that the replica was started with.
     pub(crate) users: Users,
+    /// Whether clients are served: the cluster has its users, or is not to be waited for any longer.
+    pub(crate) is_settled: watch::Sender<bool>,
     pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) counters: Counters,
@@ -46,10 +50,12 @@ pub(crate) struct Counters {
 impl Server {
     /// Orders a body; the result is what the client gets.
     pub(crate) async fn order(&self, request: &Request) -> Result<Bytes, Failure> {
-        let result = self
-            .handle
-            .write(request.to_bytes(), Principal::default())
-            .await?;
+        self.order_body(request.to_bytes()).await
+    }
+
+    /// Orders a body that is encoded.
+    pub(crate) async fn order_body(&self, body: Bytes) -> Result<Bytes, Failure> {
+        let result = self.handle.write(body, Principal::default()).await?;
         // The store has told that this was no body: a bug, and nothing was done.
         match result.is_empty() {
             true => Err(Failure::NotServing),
@@ -74,9 +80,9 @@ impl Server {
     /// yet by the log.
     pub(crate) async fn ask(
         &self,
-        resp: Resp,
-        db: u32,
+        (resp, db): (Resp, u32),
         calls: Vec<Call>,
+        asker: Option<Asker>,
         consistency: Consistency,
     ) -> Result<Option<Bytes>, Failure> {
         let query = Query::Calls {
@@ -84,6 +90,7 @@ impl Server {
             db,
             clock_ns: clock_ns(),
             calls,
+            asker,
         };
         match self.read(query, consistency).await? {
             Answer::Replies(replies) => Ok(Some(replies)),

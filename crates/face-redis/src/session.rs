@@ -1,20 +1,20 @@
 //! What is known of a connection between two requests.
 
-use crate::access::{DEFAULT, User};
+use crate::access::User;
 use crate::blocked::Blocked;
 use crate::clients::{Client, Spoken};
 use crate::gathered::Gathered;
 use crate::limits::{NAME_BYTES, REPLIES_BYTES_MAX};
 use crate::server::Server;
 use crate::subscriber::Subscriber;
-use bytes::Bytes;
-use quorate_redis_store::Watched;
+use quorate_redis_store::{UserTable, Watched};
 use quorate_resp::{ReplyWriter, Resp};
 use quorate_server::Charge;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// What carries the bytes of a connection.
@@ -33,6 +33,10 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     /// The user who asks; `None` before the client has said who that is.
     pub(crate) user: Option<Arc<User>>,
+    /// Whether that user is one of the replica's own, since the cluster had none.
+    pub(crate) is_of_replica: bool,
+    /// The users of the cluster, as far as the session has looked at them.
+    pub(crate) users: watch::Receiver<Option<Arc<UserTable>>>,
     pub(crate) spoken: Spoken,
     /// Replies that are ready.
     pub(crate) out: ReplyWriter,
@@ -95,6 +99,8 @@ impl Session {
             charge,
             input_bytes: 0,
             user: None,
+            is_of_replica: true,
+            users: server.subscriptions.users.subscribe(),
             spoken: Spoken::default(),
             out: ReplyWriter::new(Resp::Two),
             gathered: Gathered::default(),
@@ -107,17 +113,8 @@ impl Session {
             server,
             client,
         };
-        session.log_in(session.server.users.at_first());
+        session.begin_anew();
         session
-    }
-
-    /// Goes on in the name of a user, or of nobody.
-    pub(crate) fn log_in(&mut self, user: Option<Arc<User>>) {
-        let name = user
-            .as_ref()
-            .map_or(Bytes::from_static(DEFAULT), |user| user.name.clone());
-        self.spoken.user = name;
-        self.user = user;
     }
 
     /// Speaks another version of the protocol from now on.

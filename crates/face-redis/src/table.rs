@@ -1,7 +1,7 @@
 //! The commands there are: those that the face answers by itself, and those of the store.
 
 use bytes::Bytes;
-use quorate_redis_store::Command;
+use quorate_redis_store::{Command, categories};
 use quorate_resp::parse_integer;
 use std::collections::BTreeSet;
 
@@ -128,7 +128,7 @@ macro_rules! own {
 
 /// The commands that the face answers by itself.
 const OWN: &[Own] = own! {
-    Acl "acl" -2 ["noscript" "loading" "stale"] "server" "6.0.0" "Tells who may do what";
+    Acl "acl" -2 ["noscript" "loading" "stale"] "server" "6.0.0" "Tells and changes who may do what";
     Auth "auth" -2 ["noscript" "loading" "stale" "fast" "no_auth"] "connection" "1.0.0" "Says who the client is";
     Blmove "blmove" 6 ["write" "denyoom" "noscript" "blocking"] "list" "6.2.0" "Moves an element, or waits for one";
     Blmpop "blmpop" -5 ["write" "blocking" "movablekeys"] "list" "7.0.0" "Takes elements, or waits for one";
@@ -208,11 +208,6 @@ pub(crate) fn counted_keys(args: &[Bytes]) -> Vec<Bytes> {
 pub(crate) fn wrong_arguments(name: &str) -> String {
     format!("ERR wrong number of arguments for '{name}' command")
 }
-
-/// Commands that can do harm beside what they are for.
-const DANGEROUS: [&str; 9] = [
-    "acl", "config", "flushall", "flushdb", "info", "keys", "role", "sort", "swapdb",
-];
 
 impl Found {
     pub(crate) fn name(self) -> &'static str {
@@ -296,34 +291,7 @@ impl Found {
 
     /// The categories of Redis's access control that it belongs to, without their sign.
     pub(crate) fn categories(self) -> BTreeSet<&'static str> {
-        let flags = self.flags();
-        let has = |flag| flags.contains(&flag);
-        let mut categories = BTreeSet::from([if has("fast") { "fast" } else { "slow" }]);
-        let by_flag = [
-            ("write", "write"),
-            ("readonly", "read"),
-            ("pubsub", "pubsub"),
-            ("admin", "admin"),
-            ("blocking", "blocking"),
-        ];
-        categories.extend(
-            by_flag
-                .iter()
-                .filter(|(flag, _)| has(flag))
-                .map(|(_, name)| name),
-        );
-        let by_group = match self.group() {
-            "sorted-set" => Some("sortedset"),
-            "transactions" => Some("transaction"),
-            "generic" => Some("keyspace"),
-            group @ ("string" | "list" | "hash" | "set" | "bitmap" | "connection") => Some(group),
-            _ => None,
-        };
-        categories.extend(by_group);
-        if has("admin") || DANGEROUS.contains(&self.name()) {
-            categories.insert("dangerous");
-        }
-        categories
+        categories(self.name(), &self.flags(), self.group())
     }
 }
 

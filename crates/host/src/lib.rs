@@ -85,4 +85,6 @@ pub use position::Position;
 pub use replay::{Exported, Outcome};
 pub use requests::Join;
 pub use snapshot::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotRead, SnapshotWrite};
-pub use version::{ALARM_LEVEL, FIRST_LEVEL, SupportedVersions, USERS_LEVEL, WireVersion};
+pub use version::{
+    ALARM_LEVEL, FIRST_LEVEL, REDIS_USERS_LEVEL, SupportedVersions, USERS_LEVEL, WireVersion,
+};

@@ -10,6 +10,7 @@
 //! | 2 | a handshake says where its sender serves clients, its name, and the feature level it knows |
 //! | 3 | frames claim how far their sender's promises go, and peers say what they remember of that; a replica without data is told where the members are; one that cannot write its log asks where it may answer reads |
 //! | 4 | nothing but the feature level that its speaker knows |
+//! | 5 | nothing but the feature level that its speaker knows |
 //!
 //! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
 //! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
@@ -21,6 +22,7 @@
 //! | 2 | names of replicas, and where they serve clients, are part of the state |
 //! | 3 | alarms are part of the state, and commands are refused because of them; logs note how far promises of peers went |
 //! | 4 | the etcd store has users and roles; what else has come since with new kinds of commands |
+//! | 5 | the embedded store of the Redis face has users, and commands say in whose name they are asked |
 
 use quorate_core::{Peers, ReplicaId};
 use std::collections::BTreeMap;
@@ -38,6 +40,10 @@ pub(crate) const REMEMBERING_LEVEL: u32 = ALARM_LEVEL;
 pub const USERS_LEVEL: u32 = 4;
 /// From this wire version on its speaker knows [`USERS_LEVEL`].
 const USERS_VERSION: WireVersion = WireVersion(4);
+/// From this feature level on commands may change the users of the embedded store behind the Redis face.
+pub const REDIS_USERS_LEVEL: u32 = 5;
+/// From this wire version on its speaker knows [`REDIS_USERS_LEVEL`].
+const REDIS_USERS_VERSION: WireVersion = WireVersion(5);
 /// From this one on frames claim how far their sender's promises go.
 const CLAIMING_VERSION: WireVersion = WireVersion(3);
 
@@ -61,7 +67,7 @@ impl SupportedVersions {
     /// What this program speaks.
     pub const SHIPPED: SupportedVersions = SupportedVersions {
         oldest: WireVersion(1),
-        newest: WireVersion(4),
+        newest: WireVersion(5),
     };
 
     /// What the next one might: tests and the simulator upgrade to it and back, so that two versions
@@ -97,6 +103,7 @@ impl SupportedVersions {
     #[must_use]
     pub fn level(self) -> u32 {
         match self.newest {
+            newest if newest >= REDIS_USERS_VERSION => REDIS_USERS_LEVEL,
             newest if newest >= USERS_VERSION => USERS_LEVEL,
             newest if newest >= CLAIMING_VERSION => ALARM_LEVEL,
             _ if self.says_more() => PUBLISHING_LEVEL,

@@ -1,5 +1,6 @@
 //! Commands of the log: calls of one connection that are carried out one behind the other.
 
+use crate::users::Asker;
 use bytes::Bytes;
 use quorate_core::{Decoder, Encoder, Wire, WireError};
 use quorate_resp::Resp;
@@ -35,6 +36,8 @@ pub struct Request {
     pub atomic: bool,
     /// The calls, in order.
     pub calls: Vec<Call>,
+    /// In whose name they are asked; `None` for the default user, and where the group has no users.
+    pub asker: Option<Asker>,
 }
 
 /// The version of this encoding.
@@ -42,6 +45,8 @@ const FORMAT: u8 = 1;
 
 const ATOMIC: u8 = 1;
 const RESP_3: u8 = 2;
+/// The asker is behind the calls. Programs before feature level 5 do not know it.
+const ASKED: u8 = 4;
 
 /// Bytes of a watched key, at least: its database, a length, its version.
 const WATCHED_BYTES_MIN: usize = 10;
@@ -52,7 +57,8 @@ impl Wire for Request {
     fn encode(&self, out: &mut Encoder) {
         out.u8(FORMAT);
         let resp = if self.resp == Resp::Three { RESP_3 } else { 0 };
-        out.u8(resp | if self.atomic { ATOMIC } else { 0 });
+        let asked = if self.asker.is_some() { ASKED } else { 0 };
+        out.u8(resp | asked | if self.atomic { ATOMIC } else { 0 });
         out.varint(u64::from(self.db));
         out.varint(self.watched.len() as u64);
         for watched in &self.watched {
@@ -65,6 +71,7 @@ impl Wire for Request {
             out.varint(call.args.len() as u64);
             call.args.iter().for_each(|arg| out.bytes(arg));
         }
+        self.asker.iter().for_each(|asker| asker.encode(out));
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
@@ -73,7 +80,7 @@ impl Wire for Request {
             tag => return Err(WireError::Tag("format of a request", tag)),
         }
         let flags = input.u8()?;
-        if flags & !(ATOMIC | RESP_3) != 0 {
+        if flags & !(ATOMIC | RESP_3 | ASKED) != 0 {
             return Err(WireError::Tag("flags of a request", flags));
         }
         let resp = if flags & RESP_3 != 0 {
@@ -99,12 +106,15 @@ impl Wire for Request {
             }
         });
         let calls = calls.collect::<Result<_, WireError>>()?;
+        let is_asked = flags & ASKED != 0;
+        let asker = is_asked.then(|| Asker::decode(input)).transpose()?;
         Ok(Request {
             resp,
             db,
             watched,
             atomic: flags & ATOMIC != 0,
             calls,
+            asker,
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::fault::Fault;
 use crate::reply::Reply;
 use crate::table::{Command, Run, find, is_of_redis};
 use crate::text::Sought;
+use crate::users::{Asker, User, UserTable};
 use bytes::Bytes;
 use quorate_core::Admission;
 
@@ -68,9 +69,17 @@ fn unknown(name: &[u8], args: &[Bytes]) -> Fault {
 pub(crate) fn carry_out(
     exec: &mut Exec<'_>,
     request: &Request,
+    users: Option<&UserTable>,
     admission: Admission,
     out: &mut Reply,
 ) {
+    let asking = asking(users, request.asker.as_ref());
+    if let Err(fault) = &asking
+        && request.atomic
+    {
+        out.fault(fault);
+        return;
+    }
     if request.atomic {
         if request
             .watched
@@ -85,6 +94,7 @@ pub(crate) fn carry_out(
     for call in &request.calls {
         let run = |out: &mut Reply| {
             let command = command(&call.args)?;
+            permit(&asking, command, &call.args)?;
             admit(command, admission)?;
             match command.run {
                 Run::Read(_) if out.len() >= BODY_REPLIES_BYTES_MAX => {
@@ -102,13 +112,19 @@ pub(crate) fn carry_out(
 }
 
 /// Answers calls that read, up to [`REPLIES_BYTES_MAX`].
-pub(crate) fn answer<'a>(view: impl Fn() -> View<'a>, calls: &[Call], out: &mut Reply) {
+pub(crate) fn answer<'a>(
+    view: impl Fn() -> View<'a>,
+    calls: &[Call],
+    asking: &Asking<'_>,
+    out: &mut Reply,
+) {
     for call in calls {
         if out.len() >= REPLIES_BYTES_MAX {
             break;
         }
         reply_with(out, |out| {
             let command = command(&call.args)?;
+            permit(asking, command, &call.args)?;
             match command.run {
                 Run::Read(read) => read(&view(), &call.args, out),
                 Run::Write(_) => {
@@ -117,6 +133,27 @@ pub(crate) fn answer<'a>(view: impl Fn() -> View<'a>, calls: &[Call], out: &mut 
                 }
             }
         });
+    }
+}
+
+/// The user whose rights count, if there are users; or why nobody is.
+pub(crate) type Asking<'a> = Result<Option<&'a User>, Fault>;
+
+/// The user in whose name calls are asked.
+pub(crate) fn asking<'a>(users: Option<&'a UserTable>, asker: Option<&Asker>) -> Asking<'a> {
+    match (users, asker) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(Fault::of("NOAUTH Authentication required.")),
+        (Some(users), asker) => users.asking(asker).map(Some),
+    }
+}
+
+/// Refuses what whoever asks may not ask for.
+fn permit(asking: &Asking<'_>, command: &'static Command, args: &[Bytes]) -> Result<(), Fault> {
+    let user = asking.clone()?;
+    match user.and_then(|user| user.denies(command, args)) {
+        None => Ok(()),
+        Some(denied) => Err(Fault(denied.to_string().into())),
     }
 }
 
@@ -134,16 +171,26 @@ fn version(exec: &Exec<'_>, watched: &Watched) -> u64 {
     item.map_or(0, |item| item.version)
 }
 
+/// Refuses a change of users where the group's alarms do not allow any.
+pub(crate) fn admit_change(admission: Admission) -> Result<(), Fault> {
+    match admission {
+        Admission::Nothing => Err(MISCONF),
+        _ => Ok(()),
+    }
+}
+
+const MISCONF: Fault = Fault::of(
+    "MISCONF replicas hold different states, and nobody knows which one is right: \
+     nothing is changed until the alarm CORRUPT is lifted",
+);
+
 /// Refuses what the group's alarms do not allow.
 fn admit(command: &Command, admission: Admission) -> Result<(), Fault> {
     match admission {
         Admission::NoGrowth if command.is_denyoom() => Err(Fault::of(
             "OOM command not allowed when used memory > 'maxmemory'.",
         )),
-        Admission::Nothing if command.is_write() => Err(Fault::of(
-            "MISCONF replicas hold different states, and nobody knows which one is right: \
-             nothing is changed until the alarm CORRUPT is lifted",
-        )),
+        Admission::Nothing if command.is_write() => Err(MISCONF),
         _ => Ok(()),
     }
 }

@@ -4,6 +4,7 @@ use crate::body::{Call, Request};
 use crate::keyspace::{Keyspace, NEVER};
 use crate::table::{Command, find};
 use crate::text::Sought;
+use crate::users::USERS_TAG;
 use bytes::Bytes;
 use quorate_core::Wire;
 use xxhash_rust::xxh3::xxh3_64;
@@ -69,6 +70,9 @@ fn bucket(key: &[u8]) -> u32 {
 /// Whether a body can be carried out ahead of its decision: it changes keys alone, sends no message, and what it
 /// comes to does not depend on the time, which other bodies may move. Keys that have an end may be over or not.
 pub(crate) fn is_retractable(keyspace: &Keyspace, body: &Bytes) -> bool {
+    if body.first() == Some(&USERS_TAG) {
+        return false;
+    }
     let Ok(request) = Request::from_bytes(body.clone()) else {
         return true;
     };

@@ -9,6 +9,7 @@
 //! depend on how a collection came to be, and a copy of a tree costs nothing ([`Store`]'s snapshots, and commands that
 //! are taken back, are such copies).
 
+mod access;
 mod bits;
 mod body;
 mod context;
@@ -37,13 +38,19 @@ mod table;
 mod text;
 mod tree;
 mod usage;
+mod users;
 mod value;
 mod zsets;
 
+pub use access::Denied;
 pub use body::{Call, Request, Watched};
 pub use dispatch::{REPLIES_BYTES_MAX, refused};
 pub use glob::matches;
 pub use snapshot::Cut;
 pub use store::{Answer, DatabaseSize, Keyspace, Query, Store};
 pub use subscribers::Subscribers;
-pub use table::{Command, Group, commands, find, is_of_redis};
+pub use table::{Command, Group, categories, commands, find, is_of_redis};
+pub use users::{
+    Asker, Change, DEFAULT_USER, PasswordHash, RuleError, User, UserRules, UserTable, UsersChange,
+    password_rule,
+};

@@ -10,6 +10,7 @@
 //! | 3 | key | its name, its version, its end in ms (0 for none), the kind of its value |
 //! | 4 | elements | how many, then each: elements of the last key behind those before |
 //! | 5 | end | keys before it |
+//! | 6 | user | its name, the command that it is as since, its rules; users are behind the head, by name |
 //!
 //! Kinds of values: 1 string, 2 string that was changed in part, 10 sum of fractions (these have their bytes behind
 //! the kind); 3 list; 4 set of integers, 5 set; 6 packed hash, 7 hash; 8 small sorted set, 9 large one. Elements are
@@ -20,15 +21,18 @@
 
 use crate::keyspace::{DATABASES, Database, Item, Keyspace, NEVER};
 use crate::text::Name;
+use crate::users::UserTable;
 use crate::value::{Form, Hash, List, Set, Sorted, Str, Value};
 use bytes::Bytes;
 use quorate_core::{Decoder, Encoder, WireError};
+use std::sync::Arc;
 
 const HEAD: u8 = 1;
 const DATABASE: u8 = 2;
 const KEY: u8 = 3;
 const ELEMENTS: u8 = 4;
 const END: u8 = 5;
+const USER: u8 = 6;
 
 /// The version of this format.
 const FORMAT: u64 = 1;
@@ -51,6 +55,7 @@ const ELEMENTS_MAX: usize = 128;
 #[derive(Debug)]
 pub struct Cut {
     databases: Vec<Database>,
+    users: Option<Arc<UserTable>>,
     now_ms: u64,
     place: Place,
     /// The database that the last record is of.
@@ -62,6 +67,8 @@ pub struct Cut {
 #[derive(Debug)]
 enum Place {
     Head,
+    /// Behind this number of users.
+    User(usize),
     /// Before a key of a database.
     Key(usize, usize),
     /// Within the elements of a key: so many are written.
@@ -70,9 +77,10 @@ enum Place {
 }
 
 impl Cut {
-    pub(crate) fn new(keyspace: &Keyspace) -> Self {
+    pub(crate) fn new(keyspace: &Keyspace, users: Option<Arc<UserTable>>) -> Self {
         Cut {
             databases: keyspace.databases().to_vec(),
+            users,
             now_ms: keyspace.now_ms(),
             place: Place::Head,
             told_db: None,
@@ -88,8 +96,9 @@ impl Cut {
                     out.u8(HEAD);
                     out.varint(FORMAT);
                     out.varint(self.now_ms);
-                    Place::Key(0, 0)
+                    Place::User(0)
                 }
+                Place::User(place) => self.next_user(place, &mut out),
                 Place::Key(db, rank) => self.next_key(db, rank, &mut out),
                 Place::Elements(db, rank, from) => {
                     let room = bytes - out.len();
@@ -105,6 +114,16 @@ impl Cut {
             }
             false => Some(out.into_bytes()),
         }
+    }
+
+    fn next_user(&self, place: usize, out: &mut Encoder) -> Place {
+        let users = self.users.as_deref();
+        let Some(user) = users.and_then(|users| users.iter().nth(place)) else {
+            return Place::Key(0, 0);
+        };
+        out.u8(USER);
+        UserTable::write_user(user, out);
+        Place::User(place + 1)
     }
 
     fn next_key(&mut self, db: usize, rank: usize, out: &mut Encoder) -> Place {
@@ -260,6 +279,8 @@ fn fill<T>(
 #[derive(Debug, Default)]
 pub(crate) struct Loading {
     databases: Vec<Database>,
+    users: Option<UserTable>,
+    last_user: Option<Bytes>,
     now_ms: u64,
     keys: u64,
     /// The key whose elements are next.
@@ -282,11 +303,13 @@ impl Loading {
         read().map_err(wrong)
     }
 
-    pub(crate) fn end(self) -> Result<Keyspace, String> {
+    /// What was loaded: the databases, and the users if there are any.
+    pub(crate) fn end(self) -> Result<(Keyspace, Option<Arc<UserTable>>), String> {
         if !self.has_end {
             return Err("the store's part is incomplete: it has no end".to_owned());
         }
-        Ok(Keyspace::loaded(self.databases, self.now_ms))
+        let users = self.users.map(Arc::new);
+        Ok((Keyspace::loaded(self.databases, self.now_ms), users))
     }
 
     fn record(&mut self, input: &mut Decoder) -> Result<(), WireError> {
@@ -299,6 +322,7 @@ impl Loading {
                 self.now_ms = input.varint()?;
                 Ok(())
             }
+            (USER, true) if self.databases.is_empty() => self.user(input),
             (DATABASE, true) => self.database(input),
             (KEY, true) => self.key(input),
             (ELEMENTS, true) => self.elements(input),
@@ -312,6 +336,20 @@ impl Loading {
             }
             (kind, _) => Err(WireError::Tag("record of a snapshot", kind)),
         }
+    }
+
+    fn user(&mut self, input: &mut Decoder) -> Result<(), WireError> {
+        let user = UserTable::read_user(input)?;
+        if self
+            .last_user
+            .as_ref()
+            .is_some_and(|last| *last >= user.name)
+        {
+            return Err(WireError::Range("order of users"));
+        }
+        self.last_user = Some(user.name.clone());
+        self.users.get_or_insert_default().put(user);
+        Ok(())
     }
 
     fn database(&mut self, input: &mut Decoder) -> Result<(), WireError> {

@@ -10,6 +10,7 @@ use crate::reply::Reply;
 use crate::snapshot::{Cut, Loading};
 use crate::subscribers::Subscribers;
 use crate::text::Sought;
+use crate::users::{Asker, USERS_TAG, UserTable, UsersChange};
 use bytes::Bytes;
 use quorate_core::{Application, At, Encoder, Payload, Touches, Wire};
 use quorate_resp::Resp;
@@ -33,6 +34,8 @@ pub enum Query {
         clock_ns: u64,
         /// The calls, in order.
         calls: Vec<Call>,
+        /// In whose name they are asked; `None` for the default user, and where the group has no users.
+        asker: Option<Asker>,
     },
     /// The versions of keys, each in its database, for whoever watches them.
     Versions {
@@ -79,6 +82,8 @@ pub struct DatabaseSize {
 #[derive(Default)]
 pub struct Store {
     databases: Databases,
+    /// Who may do what; without users, everybody may do everything.
+    users: Option<Arc<UserTable>>,
     subscribers: Option<Arc<dyn Subscribers>>,
     loading: Loading,
 }
@@ -110,6 +115,9 @@ impl Store {
     /// Carries out a body. What is no body changes nothing, and comes to nothing.
     fn execute(&mut self, at: At, body: &Bytes) -> Bytes {
         self.databases.advance(at.stamp_ns / NS_PER_MS);
+        if body.first() == Some(&USERS_TAG) {
+            return self.change_users(at, body);
+        }
         let Ok(request) = Request::from_bytes(body.clone()) else {
             return Bytes::new();
         };
@@ -119,14 +127,55 @@ impl Store {
         if subscribers.is_some_and(Subscribers::awaits_elements) {
             exec.note_changes();
         }
-        dispatch::carry_out(&mut exec, &request, at.admission, &mut out);
+        let users = self.users.as_deref();
+        dispatch::carry_out(&mut exec, &request, users, at.admission, &mut out);
         if let Some(subscribers) = subscribers {
             exec.tell(subscribers);
         }
         out.into_writer().into_bytes()
     }
 
-    fn answer_calls(&self, resp: Resp, db: u32, clock_ns: u64, calls: &[Call]) -> Answer {
+    /// Changes users. The reply is the same in both versions of the protocol.
+    fn change_users(&mut self, at: At, body: &Bytes) -> Bytes {
+        let Ok(change) = UsersChange::from_bytes(body.clone()) else {
+            return Bytes::new();
+        };
+        let mut out = Reply::new(Resp::Two);
+        let changed = dispatch::admit_change(at.admission)
+            .and_then(|()| change.apply(self.users.as_ref(), version(at)));
+        match changed {
+            Ok((users, deleted)) => {
+                self.users = Some(Arc::new(users));
+                self.tell_users();
+                match deleted {
+                    Some(count) => out.count(count),
+                    None => out.ok(),
+                }
+            }
+            Err(fault) => out.fault(&fault),
+        }
+        out.into_writer().into_bytes()
+    }
+
+    /// Who may do what; `None` where the group has no users, and everybody may do everything.
+    #[must_use]
+    pub fn users(&self) -> Option<&UserTable> {
+        self.users.as_deref()
+    }
+
+    fn tell_users(&self) {
+        if let Some(subscribers) = &self.subscribers {
+            subscribers.users(self.users.as_ref());
+        }
+    }
+
+    fn answer_calls(
+        &self,
+        (resp, db): (Resp, u32),
+        clock_ns: u64,
+        calls: &[Call],
+        asker: Option<&Asker>,
+    ) -> Answer {
         if db >= crate::keyspace::DATABASES {
             return Answer::Replies(Bytes::new());
         }
@@ -135,7 +184,8 @@ impl Store {
         let clock_ms = clock_ns / NS_PER_MS;
         let view = || View::new(&self.databases, db, clock_ms, &is_due, &random);
         let mut out = Reply::new(resp);
-        dispatch::answer(view, calls, &mut out);
+        let asking = dispatch::asking(self.users.as_deref(), asker);
+        dispatch::answer(view, calls, &asking, &mut out);
         match is_due.get() {
             true => Answer::Due,
             false => Answer::Replies(out.into_writer().into_bytes()),
@@ -230,14 +280,15 @@ impl Application for Store {
                 db,
                 clock_ns,
                 calls,
-            } => self.answer_calls(*resp, *db, *clock_ns, calls),
+                asker,
+            } => self.answer_calls((*resp, *db), *clock_ns, calls, asker.as_ref()),
             Query::Versions { clock_ns, keys } => self.versions(*clock_ns, keys),
             Query::Keyspace => Answer::Keyspace(self.sizes()),
         }
     }
 
     fn cut(&mut self) -> Cut {
-        Cut::new(&self.databases)
+        Cut::new(&self.databases, self.users.clone())
     }
 
     fn piece(&mut self, cut: &mut Cut, bytes: usize) -> Option<Bytes> {
@@ -258,7 +309,8 @@ impl Application for Store {
     }
 
     fn loaded(&mut self) -> Result<(), String> {
-        self.databases = std::mem::take(&mut self.loading).end()?;
+        (self.databases, self.users) = std::mem::take(&mut self.loading).end()?;
+        self.tell_users();
         if let Some(subscribers) = &self.subscribers {
             subscribers.all_elements();
         }

@@ -1,6 +1,8 @@
 //! Who hears of what commands do, beside their clients.
 
+use crate::users::UserTable;
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// Whoever is told of messages, and of elements that somebody may wait for. No call may wait for anything.
 pub trait Subscribers: Send + Sync {
@@ -17,4 +19,7 @@ pub trait Subscribers: Send + Sync {
 
     /// Any key may hold elements now.
     fn all_elements(&self) {}
+
+    /// These are the users from now on; `None` where the group has none.
+    fn users(&self, _users: Option<&Arc<UserTable>>) {}
 }

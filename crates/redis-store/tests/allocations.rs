@@ -32,6 +32,7 @@ fn common_commands_allocate_no_more_than_this() {
         db: 0,
         clock_ns: 0,
         calls: vec![call(&["GET", "key"])],
+        asker: None,
     };
     let mut answer = None;
     let get = measure(|| answer = Some(store.query(&query)));

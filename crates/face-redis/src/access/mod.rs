@@ -1,39 +1,32 @@
 //! Who may ask for what: Redis's users, as a file has them (`--redis-acl-file`), and the password of the default user.
+//!
+//! These are the first users of a cluster, and those that a replica knows while the cluster has none. From then on the
+//! store has them, and judges every command where it is applied.
 
 mod file;
 mod rights;
 
 pub use file::AccessError;
-#[cfg(test)]
-use rights::Denied;
-pub(crate) use rights::User;
+pub(crate) use quorate_redis_store::{DEFAULT_USER as DEFAULT, User};
+pub(crate) use rights::{check_rule, denies, prepared};
 
-use bytes::Bytes;
-use rights::password_hash;
-use std::collections::BTreeMap;
+use quorate_redis_store::{PasswordHash, UserRules, UserTable};
+use ring::digest;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The user in whose name a connection begins.
-pub(crate) const DEFAULT: &[u8] = b"default";
-
-/// The users of a replica. They are the same until it ends.
-#[derive(Clone)]
+/// The users that a replica is started with.
+#[derive(Clone, Default)]
 pub struct Users {
-    users: Arc<BTreeMap<Bytes, Arc<User>>>,
+    table: Arc<UserTable>,
+    file: Option<PathBuf>,
+    password: Option<PasswordHash>,
 }
 
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Users({})", self.users.len())
-    }
-}
-
-impl Default for Users {
-    /// The default user, who may do everything without a password.
-    fn default() -> Self {
-        Users::of(BTreeMap::new(), None)
+        write!(f, "Users({})", self.table.len())
     }
 }
 
@@ -43,51 +36,76 @@ impl Users {
     /// # Errors
     /// The line of the file that is wrong, or why it cannot be read.
     pub fn open(file: Option<&Path>, password: Option<&str>) -> Result<Users, AccessError> {
-        let users = match file {
-            Some(path) => file::read(path)?,
-            None => BTreeMap::new(),
-        };
-        Ok(Users::of(users, password))
-    }
-
-    fn of(mut users: BTreeMap<Bytes, Arc<User>>, password: Option<&str>) -> Users {
-        let default = users.entry(DEFAULT.into());
-        let default = default.or_insert_with(|| Arc::new(User::everything()));
-        if let Some(password) = password {
-            Arc::make_mut(default).set_password(password_hash(password.as_bytes()));
-        }
         Users {
-            users: Arc::new(users),
+            file: file.map(Path::to_owned),
+            password: password.map(|password| password_hash(password.as_bytes())),
+            ..Users::default()
         }
+        .again()
     }
 
-    /// The user in whose name connections begin, unless a password is wanted.
-    pub(crate) fn at_first(&self) -> Option<Arc<User>> {
-        let default = self.users.get(DEFAULT);
-        default
-            .filter(|user| user.is_on && user.needs_no_password)
-            .cloned()
+    /// The users that the file has now.
+    pub(crate) fn again(&self) -> Result<Users, AccessError> {
+        let table = match &self.file {
+            Some(path) => file::read(path)?,
+            None => UserTable::default(),
+        };
+        Ok(self.clone().with(table))
     }
 
-    /// Whether the default user has a password.
-    pub(crate) fn has_password(&self) -> bool {
-        let default = self.users.get(DEFAULT);
-        default.is_some_and(|user| !user.needs_no_password)
+    fn with(mut self, mut table: UserTable) -> Users {
+        if let (Some(hash), Some(default)) = (self.password, table.get(DEFAULT)) {
+            let mut default = (**default).clone();
+            default.set_password(hash);
+            table.put(default);
+        }
+        self.table = Arc::new(table);
+        self
     }
 
-    /// The user with a name, if the password is right.
-    pub(crate) fn log_in(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
-        let user = self.users.get(name).filter(|user| user.is_on)?;
-        user.knows(password).then(|| Arc::clone(user))
+    /// Whether there is a file, or a password.
+    pub(crate) fn are_given(&self) -> bool {
+        self.has_file() || self.password.is_some()
     }
 
-    /// All users by name.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<User>> {
-        self.users.values()
+    /// Whether there is a file.
+    pub(crate) fn has_file(&self) -> bool {
+        self.file.is_some()
     }
 
-    /// The user with a name, whoever asks.
-    pub(crate) fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
-        self.users.get(name)
+    /// The users by name.
+    pub(crate) fn table(&self) -> &Arc<UserTable> {
+        &self.table
     }
+
+    /// The rules of all users, for the log.
+    pub(crate) fn rules(&self) -> Vec<UserRules> {
+        rules(&self.table)
+    }
+}
+
+/// The rules of all users.
+pub(crate) fn rules(table: &UserTable) -> Vec<UserRules> {
+    table.iter().map(|user| UserRules::from(&**user)).collect()
+}
+
+/// The user in whose name connections begin, unless a password is wanted.
+pub(crate) fn at_first(table: &UserTable) -> Option<Arc<User>> {
+    let default = table.get(DEFAULT);
+    default
+        .filter(|user| user.is_on && user.needs_no_password)
+        .cloned()
+}
+
+/// The user with a name, if the password is right.
+pub(crate) fn log_in(table: &UserTable, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
+    let user = table.get(name).filter(|user| user.is_on)?;
+    let is_known = user.is_known_by(&password_hash(password));
+    is_known.then(|| Arc::clone(user))
+}
+
+/// The SHA-256 of a password.
+pub(crate) fn password_hash(password: &[u8]) -> PasswordHash {
+    let hash = digest::digest(&digest::SHA256, password);
+    hash.as_ref().try_into().unwrap_or_default()
 }

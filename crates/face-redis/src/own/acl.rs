@@ -1,50 +1,177 @@
-//! `ACL`: who may do what. Users come from a file, and change with it at a start.
+//! `ACL`: who may do what. Users are part of the cluster's state, and change through the log.
 
 use super::subcommand;
-use crate::access::User;
-use crate::session::Session;
+use crate::access::{User, check_rule, denies, prepared};
+use crate::session::{Session, Step};
 use crate::table::{self, Found};
 use bytes::Bytes;
+use quorate_core::Wire;
+use quorate_redis_store::{Change, UserRules, UserTable, UsersChange};
+use quorate_server::REDIS_USERS_LEVEL;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const HELP: &[&str] = &[
     "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "WHOAMI | USERS | LIST | GETUSER <name> | CAT [<category>]",
-    "Users are those of the file --redis-acl-file, equal on all replicas.",
+    "WHOAMI | USERS | LIST | GETUSER <name> | CAT [<category>] | DRYRUN <name> <command> [<arg> ...]",
+    "SETUSER <name> [<rule> ...] | DELUSER <name> [...] | LOAD | SAVE",
+    "Users are those of the cluster. LOAD takes those of this replica's --redis-acl-file, SAVE has nothing to do.",
 ];
 
+/// Why users are not loaded or saved.
+const NO_FILE: &str = "ERR this replica has no file of users (--redis-acl-file): \
+    ACL SETUSER changes the users of the cluster";
+
 impl Session {
-    pub(super) fn acl(&mut self, args: &[Bytes]) {
-        match (&subcommand(args)[..], &args[2..]) {
+    pub(super) async fn acl(&mut self, args: &[Bytes]) -> Step {
+        let subcommand = subcommand(args);
+        match (&subcommand[..], &args[2..]) {
+            ("setuser", [name, rules @ ..]) => return self.set_user(name, rules).await,
+            ("deluser", names @ [_, ..]) => {
+                let names = names.iter().map(|name| Bytes::copy_from_slice(name));
+                return self.change_users(Change::Delete(names.collect())).await;
+            }
+            ("load", []) => return self.load_users().await,
+            ("list" | "users" | "getuser" | "dryrun", _) => {
+                // What was answered elsewhere is to be seen here.
+                if let Err(failure) = self.server.versions(Vec::new()).await {
+                    return self.failed(failure, 1);
+                }
+            }
+            _ => {}
+        }
+        let (users, _) = self.server.known_users();
+        match (&subcommand[..], &args[2..]) {
             ("whoami", []) => self.out.bulk(&self.spoken.user),
             ("users", []) => {
-                let names: Vec<Bytes> = self.server.users.all().map(|user| user.name.clone()).collect();
-                self.out.array(names.len());
-                names.iter().for_each(|name| self.out.bulk(name));
+                self.out.array(users.len());
+                users.iter().for_each(|user| self.out.bulk(&user.name));
             }
             ("list", []) => {
-                let lines: Vec<String> = self.server.users.all().map(|user| user.describe()).collect();
-                self.out.array(lines.len());
-                lines.iter().for_each(|line| self.out.bulk(line.as_bytes()));
+                self.out.array(users.len());
+                let lines = users.iter().map(|user| user.describe());
+                lines.for_each(|line| self.out.bulk(line.as_bytes()));
             }
-            ("getuser", [name]) => match self.server.users.get(name).cloned() {
-                Some(user) => self.show_user(&user),
+            ("getuser", [name]) => match users.get(name) {
+                Some(user) => self.show_user(user),
                 None => self.out.null(),
             },
+            ("dryrun", [name, call @ ..]) if !call.is_empty() => self.try_call(&users, name, call),
             ("cat", []) => {
                 let all: BTreeSet<&str> = table::all().flat_map(Found::categories).collect();
                 self.out.array(all.len());
-                all.iter().for_each(|category| self.out.bulk(category.as_bytes()));
+                all.iter()
+                    .for_each(|category| self.out.bulk(category.as_bytes()));
             }
             ("cat", [category]) => self.show_category(category),
-            ("setuser" | "deluser" | "load" | "save" | "genpass" | "dryrun" | "log", _) => self.error(
-                "ERR users are those of the file that all replicas are started with (--redis-acl-file): change it \
-                 there, and start them again",
-            ),
+            ("save", []) if self.server.users.has_file() => self.out.ok(),
+            ("save", []) => self.error(NO_FILE),
+            ("genpass" | "log", _) => {
+                self.error("ERR ACL GENPASS and ACL LOG are not supported by the embedded store");
+            }
             ("help", []) => self.help(HELP),
-            ("whoami" | "users" | "list" | "getuser" | "cat", _) => self.wrong_arguments(args),
+            (
+                "whoami" | "users" | "list" | "getuser" | "cat" | "dryrun" | "setuser" | "deluser"
+                | "load" | "save",
+                _,
+            ) => {
+                self.wrong_arguments(args);
+            }
             _ => self.unknown_subcommand(args),
+        }
+        Ok(())
+    }
+
+    async fn set_user(&mut self, name: &Bytes, rules: &[Bytes]) -> Step {
+        if let Some((rule, _)) = rules
+            .iter()
+            .find_map(|rule| check_rule(rule).err().map(|why| (rule, why)))
+        {
+            let rule = String::from_utf8_lossy(rule);
+            self.error(&format!(
+                "ERR Error in ACL SETUSER modifier '{rule}': Unknown command or category name in ACL"
+            ));
+            return Ok(());
+        }
+        let change = Change::Set(UserRules {
+            name: name.clone(),
+            rules: rules.iter().map(|rule| prepared(rule)).collect(),
+        });
+        self.change_users(change).await
+    }
+
+    async fn load_users(&mut self) -> Step {
+        if !self.server.users.has_file() {
+            self.error(NO_FILE);
+            return Ok(());
+        }
+        let users = self.server.users.clone();
+        let read = tokio::task::spawn_blocking(move || users.again()).await;
+        let why = match read {
+            Ok(Ok(users)) => return self.change_users(Change::Replace(users.rules())).await,
+            Ok(Err(why)) => why.to_string(),
+            Err(why) => why.to_string(),
+        };
+        self.error(&format!("ERR {why}: no user was changed"));
+        Ok(())
+    }
+
+    /// Orders a change of users, once all replicas know such changes.
+    async fn change_users(&mut self, change: Change) -> Step {
+        let status = match self.server.handle.status().await {
+            Ok(status) => status,
+            Err(failure) => return self.failed(failure, 1),
+        };
+        if status.level < REDIS_USERS_LEVEL {
+            let is_behind = |id| status.behind.contains(id);
+            let behind = status.members.iter().filter(|member| is_behind(&member.id));
+            let behind: Vec<String> = behind
+                .map(|member| format!("{} ({})", member.id, member.name))
+                .collect();
+            let why = match behind.is_empty() {
+                true => "it is raised by itself in a moment".to_owned(),
+                false => format!(
+                    "it is raised by itself once all replicas run a program that knows it, and this one waits for {}",
+                    behind.join(", ")
+                ),
+            };
+            self.error(&format!(
+                "ERR changes of users take feature level {REDIS_USERS_LEVEL}, and this cluster is at {}: {why}",
+                status.level
+            ));
+            return Ok(());
+        }
+        let asker = self.asker();
+        let change = UsersChange { asker, change };
+        match self.server.order_body(change.to_bytes()).await {
+            Ok(reply) => {
+                self.out.raw(&reply);
+                Ok(())
+            }
+            Err(failure) => self.failed(failure, 1),
+        }
+    }
+
+    /// Tells whether a user may ask for a call.
+    fn try_call(&mut self, users: &UserTable, name: &[u8], call: &[Bytes]) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let Some(user) = users.get(name) else {
+            return self.error(&format!("ERR User '{}' not found", text(name)));
+        };
+        let Some(found) = table::find(&call[0]) else {
+            return self.error(&format!("ERR Command '{}' not found", text(&call[0])));
+        };
+        if !found.takes(call.len()) {
+            return self.error(&table::wrong_arguments(found.name()));
+        }
+        match denies(user, found, call) {
+            None => self.out.ok(),
+            Some(denied) => {
+                let why = denied.to_string();
+                let why = why.trim_start_matches("NOPERM this user");
+                self.out
+                    .bulk(format!("User {}{why}", text(name)).as_bytes());
+            }
         }
     }
 

@@ -1,9 +1,10 @@
 //! Who the client is, which version of the protocol it speaks, which database it uses.
 
 use super::{is_word, number};
+use crate::access::DEFAULT;
 use crate::limits::{DATABASES, NAME_BYTES_MAX};
 use crate::server::since_epoch;
-use crate::session::{ReplyMode, Session};
+use crate::session::{ReplyMode, Session, Step};
 use bytes::Bytes;
 use quorate_resp::{Resp, parse_integer};
 
@@ -45,46 +46,61 @@ impl Session {
         }
     }
 
-    pub(super) fn auth(&mut self, args: &[Bytes]) {
+    pub(super) async fn auth(&mut self, args: &[Bytes]) -> Step {
         let (name, password) = match args {
-            [_, _] if !self.server.users.has_password() => {
-                return self.error(
+            [_, _] if !self.has_password() => {
+                self.error(
                     "ERR AUTH <password> called without any password configured for the default user. Are you \
                      sure your configuration is correct?",
                 );
+                return Ok(());
             }
-            [_, password] => (&b"default"[..], password),
+            [_, password] => (DEFAULT, password),
             [_, name, password] => (&name[..], password),
-            _ => return self.error("ERR syntax error"),
-        };
-        match self.server.users.log_in(name, password) {
-            Some(user) => {
-                self.log_in(Some(user));
-                self.out.ok();
+            _ => {
+                self.error("ERR syntax error");
+                return Ok(());
             }
-            None => self.error(WRONG_PASSWORD),
+        };
+        match self.log_in_by(name, password).await {
+            Ok(true) => self.out.ok(),
+            Ok(false) => self.error(WRONG_PASSWORD),
+            Err(failure) => return self.failed(failure, 1),
         }
+        Ok(())
     }
 
-    pub(super) fn hello(&mut self, args: &[Bytes]) {
+    pub(super) async fn hello(&mut self, args: &[Bytes]) -> Step {
         let asked = match Hello::read(args) {
             Ok(asked) => asked,
-            Err(why) => return self.error(&why),
+            Err(why) => {
+                self.error(&why);
+                return Ok(());
+            }
         };
         if let Some((name, password)) = asked.user {
-            match self.server.users.log_in(name, password) {
-                Some(user) => self.log_in(Some(user)),
-                None => return self.error(WRONG_PASSWORD),
+            match self.log_in_by(name, password).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.error(WRONG_PASSWORD);
+                    return Ok(());
+                }
+                Err(failure) => return self.failed(failure, 1),
             }
         }
-        if self.user.is_none() {
-            return self.error(
+        match self.user.is_some() {
+            true => self.say_hello(&asked),
+            false => self.error(
                 "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> \
                  AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol \
                  version at the same time",
-            );
+            ),
         }
-        if let Some(name) = asked.name {
+        Ok(())
+    }
+
+    fn say_hello(&mut self, asked: &Hello<'_>) {
+        if let Some(name) = asked.name.clone() {
             self.spoken.name = name;
         }
         self.set_resp(asked.resp.unwrap_or(self.spoken.resp));
@@ -120,7 +136,7 @@ impl Session {
         self.spoken.db = 0;
         self.spoken.name = Bytes::new();
         self.set_resp(Resp::Two);
-        self.log_in(self.server.users.at_first());
+        self.begin_anew();
         self.out.simple("RESET");
     }
 }

@@ -21,6 +21,9 @@ impl Session {
     /// Answers a command of the face's own. All calls before it have been answered.
     pub(crate) async fn answer_own(&mut self, kind: Kind, args: &[Bytes]) -> Step {
         match kind {
+            Kind::Acl => return self.acl(args).await,
+            Kind::Auth => return self.auth(args).await,
+            Kind::Hello => return self.hello(args).await,
             Kind::Watch => return self.watch(args).await,
             Kind::Exec => return self.exec().await,
             Kind::Info => return self.info(args).await,
@@ -33,14 +36,11 @@ impl Session {
                 return Err(Closing::AfterReplies);
             }
             Kind::Client => return self.client_command(args),
-            Kind::Acl => self.acl(args),
-            Kind::Auth => self.auth(args),
             Kind::Cluster => self.error("ERR This instance has cluster support disabled"),
             Kind::Command => self.command(args),
             Kind::Config => self.config(args),
             Kind::Discard => self.discard(),
             Kind::Echo => self.out.bulk(&args[1]),
-            Kind::Hello => self.hello(args),
             Kind::Latency => self.latency(args),
             Kind::Lolwut => {
                 self.out

@@ -11,6 +11,8 @@ impl Session {
         if let Err(failure) = self.server.versions(Vec::new()).await {
             return self.failed(failure, 1);
         }
+        // What was taken away meanwhile is gone.
+        self.look_at_users()?;
         for name in &args[1..] {
             if !self.subscriber.add(topic, name.clone()) {
                 self.error("ERR the channels of one connection take more memory than this server has for them");

@@ -1,6 +1,7 @@
 //! Bodies of commands, mutated.
 
 use super::{Call, Request, Watched};
+use crate::users::Asker;
 use bytes::Bytes;
 use quorate_core::Wire;
 use quorate_fuzz::{Fuzz, Limits};
@@ -32,8 +33,17 @@ fn bodies() -> Vec<Request> {
             call(&["hset", "h", "f", ""]),
             call(&["PING"]),
         ],
+        asker: None,
     };
-    vec![Request::default(), single, transaction]
+    let asker = Asker {
+        name: Bytes::from_static(b"alice"),
+        since: 7,
+    };
+    let asked = Request {
+        asker: Some(asker),
+        ..single.clone()
+    };
+    vec![Request::default(), single, transaction, asked]
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::context::{Exec, View};
 use crate::fault::Done;
 use crate::reply::Reply;
 use bytes::Bytes;
+use std::collections::BTreeSet;
 
 /// What a command belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +103,39 @@ pub fn commands() -> &'static [Command] {
     &COMMANDS
 }
 
+/// Commands that can do harm beside what they are for.
+const DANGEROUS: [&str; 9] = [
+    "acl", "config", "flushall", "flushdb", "info", "keys", "role", "sort", "swapdb",
+];
+
+/// The categories of Redis's access control that a command with this name belongs to, without their sign.
+#[must_use]
+pub fn categories(name: &str, flags: &[&str], group: &'static str) -> BTreeSet<&'static str> {
+    let has = |flag| flags.contains(&flag);
+    let mut categories = BTreeSet::from([if has("fast") { "fast" } else { "slow" }]);
+    let by_flag = [
+        ("write", "write"),
+        ("readonly", "read"),
+        ("pubsub", "pubsub"),
+        ("admin", "admin"),
+        ("blocking", "blocking"),
+    ];
+    let flagged = by_flag.iter().filter(|(flag, _)| has(flag));
+    categories.extend(flagged.map(|(_, category)| category));
+    let by_group = match group {
+        "sorted-set" => Some("sortedset"),
+        "transactions" => Some("transaction"),
+        "generic" => Some("keyspace"),
+        "string" | "list" | "hash" | "set" | "bitmap" | "connection" => Some(group),
+        _ => None,
+    };
+    categories.extend(by_group);
+    if has("admin") || DANGEROUS.contains(&name) {
+        categories.insert("dangerous");
+    }
+    categories
+}
+
 /// Bytes of a command's name, at most.
 const NAME_BYTES_MAX: usize = 20;
 
@@ -130,6 +164,12 @@ impl Command {
     pub fn flag_names(&self) -> Vec<&'static str> {
         let set = FLAG_NAMES.iter().filter(|(flag, _)| self.has(*flag));
         set.map(|(_, name)| *name).collect()
+    }
+
+    /// The categories of Redis's access control that it belongs to, without their sign.
+    #[must_use]
+    pub fn categories(&self) -> BTreeSet<&'static str> {
+        categories(self.name, &self.flag_names(), self.group.name())
     }
 
     /// Whether it may change the state, or does what is for the log alone to order.

@@ -12,6 +12,7 @@ fn get(ours: &Ours, clock_ms: u64) -> Answer {
         db: 0,
         clock_ns: clock_ms * 1_000_000,
         calls: vec![call("get a")],
+        asker: None,
     })
 }
 

@@ -12,3 +12,4 @@ mod laws;
 mod ours;
 mod server;
 mod transactions;
+mod users;

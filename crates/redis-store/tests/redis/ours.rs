@@ -70,6 +70,7 @@ impl Ours {
             db: 0,
             clock_ns: self.now_ms * 1_000_000,
             calls: vec![Call { args }],
+            asker: None,
         };
         match self.store.query(&query) {
             Answer::Replies(replies) => Some(replies),

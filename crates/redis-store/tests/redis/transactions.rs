@@ -223,6 +223,7 @@ fn replies_are_bounded() {
         db: 0,
         clock_ns: 0,
         calls: vec![get.clone(); 5],
+        asker: None,
     };
     let Answer::Replies(replies) = ours.store.query(&query) else {
         panic!("calls have replies");

@@ -67,6 +67,7 @@ impl Subject for Store {
             db: 0,
             clock_ns: 0,
             calls: calls.collect(),
+            asker: None,
         }
     }
 
