@@ -7,14 +7,18 @@ use clap::Args;
 use quorate_server::StatusPage;
 use quorate_tls::Connector;
 use quorate_tooling::login::Login;
-use quorate_tooling::scrape::Fetcher;
+use quorate_tooling::scrape::{DownloadError, Fetcher};
 use quorate_tooling::tls_args::ClientTlsArgs;
 use serde::Serialize;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest time that an answer may take.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long the next bytes of a file may take: a server may have to save it first.
+const FILE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The endpoints that a command asks.
 #[derive(Args, Clone, Debug)]
@@ -113,6 +117,25 @@ impl Asked {
             (200, page) => Ok(page),
             (status, answer) => Err(format!("{url}{path}: {}", refusal(status, &answer))),
         }
+    }
+
+    /// Writes a file of the first replica that answers at all.
+    pub(crate) fn download(&self, path: &str, out: &mut impl Write) -> Result<(), Failure> {
+        let mut why = String::new();
+        for place in &self.places {
+            match self.fetcher.download(place, path, FILE_TIMEOUT, out) {
+                Ok((200, _)) => return Ok(()),
+                Ok((404, _)) => {
+                    return Err(Failure::Failed(format!(
+                        "{place} has no {path}: it has another face, or is of an older version"
+                    )));
+                }
+                Ok((status, answer)) => return Err(Failure::Failed(refusal(status, &answer))),
+                Err(DownloadError::Begun(error)) => return Err(Failure::Failed(error)),
+                Err(DownloadError::NotBegun(error)) => why = error,
+            }
+        }
+        Err(Failure::Failed(why))
     }
 
     /// The status page of the replica at an endpoint.

@@ -26,6 +26,7 @@ mod new_cluster;
 mod notify;
 mod peer_tls;
 mod polling;
+mod progress;
 mod protocol_flags;
 mod quorums;
 mod recode;

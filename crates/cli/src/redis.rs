@@ -1,8 +1,11 @@
-//! `quorate redis`: which replica's server executes, and how far the others are.
+//! `quorate redis`: which replica's server executes, how far the others are, and what they hold as a file.
+
+mod export;
 
 use crate::Failure;
 use crate::endpoints::{Asked, Endpoints};
 use clap::{Args, Subcommand};
+use export::ExportOptions;
 use quorate_server::first_url;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -19,6 +22,8 @@ pub(crate) enum RedisCommand {
     Status(Common),
     /// Have another replica's server execute commands: clients reconnect
     Move(MoveOptions),
+    /// Write everything that the cluster holds to an RDB file, which Redis and Valkey load
+    Export(ExportOptions),
 }
 
 /// The options of every command.
@@ -55,6 +60,7 @@ pub(crate) fn run(command: &RedisCommand) -> Result<(), Failure> {
             Ok(())
         }
         RedisCommand::Move(options) => move_to(options),
+        RedisCommand::Export(options) => export::run(options),
     }
 }
 

@@ -97,7 +97,11 @@ impl RedisServerOptions {
         ServerBinary::find(given).map_err(|error| format!("{flag}{error}"))
     }
 
-    fn settings(&self) -> Result<UserSettings, String> {
+    /// The settings of the server that were chosen.
+    ///
+    /// # Errors
+    /// When their file cannot be used.
+    pub(crate) fn settings(&self) -> Result<UserSettings, String> {
         match &self.redis_config {
             None => Ok(UserSettings::default()),
             Some(path) => {

@@ -5,6 +5,8 @@
     reason = "real processes live in real time"
 )]
 
+#[path = "redis_effects/files.rs"]
+mod files;
 #[path = "redis_effects/hostile.rs"]
 mod hostile;
 mod support;
@@ -161,10 +163,13 @@ fn is_alive(pid: u32) -> bool {
     !(stat.is_empty() || stat.contains(") Z "))
 }
 
-/// A digest of all keys of the server that executes, by a script.
+/// A digest of all keys of the server that executes, by a script: the order of sets and hashes is each server's own.
 fn digest(url: &str) -> String {
-    let script = "local k=redis.call('keys','*') table.sort(k) local s='' for _,x in ipairs(k) do \
-                  s=redis.sha1hex(s..x..redis.call('dump',x)) end return s";
+    let script = "local function held(k) local t,m=redis.call('type',k).ok,{} if t=='set' then \
+                  m=redis.call('smembers',k) elseif t=='hash' then for _,f in ipairs(redis.call('hkeys',k)) do \
+                  m[#m+1]=#f..':'..f..redis.call('hget',k,f) end else return redis.call('dump',k) end \
+                  table.sort(m) return t..table.concat(m,',') end local k=redis.call('keys','*') table.sort(k) \
+                  local s='' for _,x in ipairs(k) do s=redis.sha1hex(s..x..held(x)) end return s";
     let mut request = Vec::new();
     quorate_resp::encode_request(&["EVAL", script, "0"], &mut request);
     let mut client = Client::connect(url);

@@ -25,6 +25,7 @@ mod own;
 mod page;
 mod pop;
 mod pubsub;
+mod rdb_body;
 mod rewrite;
 mod serve;
 mod server;

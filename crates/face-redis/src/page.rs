@@ -1,19 +1,21 @@
 //! What operators see at the admin address: health, status, metrics, and how the cluster is changed.
 
+use crate::own::REDIS_VERSION;
+use crate::rdb_body::file;
 use crate::server::Server;
 use axum::Router;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use quorate_face_common::{Console, Metrics, MoreMetrics, Page, Probing, add_routes, json};
-use quorate_redis_store::Query;
+use quorate_redis_store::{Answer, Query};
 use quorate_server::Consistency;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The routes for operators.
 pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
-    let (probed, counted) = (Arc::clone(server), Arc::clone(server));
+    let [probed, counted, saved] = [(); 3].map(|()| Arc::clone(server));
     let more: MoreMetrics = Arc::new(move || {
         let page = figures(&counted);
         Box::pin(async move { page })
@@ -26,7 +28,10 @@ pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
         probe: Arc::new(move |consistency| probe(Arc::clone(&probed), consistency)),
         guard: None,
     };
-    add_routes(Router::new().route("/version", get(version)), console)
+    let router = Router::new()
+        .route("/version", get(version))
+        .route("/redis/rdb", get(async move || rdb(&saved).await));
+    add_routes(router, console)
 }
 
 /// A read of the store.
@@ -35,6 +40,22 @@ fn probe(server: Arc<Server>, consistency: Consistency) -> Probing {
         let read = server.read(Query::Keyspace, consistency).await;
         read.map(|_| ()).map_err(|failure| failure.to_string())
     })
+}
+
+/// All that is committed, as an RDB.
+async fn rdb(server: &Server) -> Response {
+    match server
+        .read(Query::Everything, Consistency::Linearizable)
+        .await
+    {
+        Ok(Answer::Everything(everything)) => file(None, move |parts| {
+            everything
+                .write_rdb(parts, &[("redis-ver", REDIS_VERSION)])
+                .map(|_| ())
+        }),
+        Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Err(failure) => (StatusCode::SERVICE_UNAVAILABLE, failure.to_string()).into_response(),
+    }
 }
 
 /// What the face counts.

@@ -156,6 +156,17 @@ impl Shared {
     /// A stream without a byte. `wake` is called by the application and must not wait for anything.
     #[must_use]
     pub fn new(files: Arc<dyn Files>, wake: Box<dyn Fn() + Send + Sync>) -> Arc<Shared> {
+        Shared::beginning_with(Arc::new(genesis(STREAM_ID)), files, wake)
+    }
+
+    /// A stream without a byte over an RDB that says that it was taken at [`GENESIS_OFFSET`] of the stream
+    /// [`STREAM_ID`].
+    #[must_use]
+    pub fn beginning_with(
+        rdb: Arc<dyn Rdb>,
+        files: Arc<dyn Files>,
+        wake: Box<dyn Fn() + Send + Sync>,
+    ) -> Arc<Shared> {
         let state = StreamState {
             len: GENESIS_OFFSET,
             ..StreamState::default()
@@ -164,7 +175,7 @@ impl Shared {
             state,
             history: History::new(GENESIS_OFFSET),
             base: Base {
-                rdb: Arc::new(genesis(STREAM_ID)),
+                rdb,
                 offset: GENESIS_OFFSET,
             },
             claims: VecDeque::new(),

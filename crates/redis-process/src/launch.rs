@@ -37,6 +37,8 @@ pub struct LauncherOptions {
     pub users: ServerUsers,
     /// Clients that may be connected at a time.
     pub clients_max: usize,
+    /// Whether a server is to check every value of its file, as of a file that a stranger may have made.
+    pub checks_files: bool,
 }
 
 /// The master that a server follows from its start on.
@@ -147,8 +149,12 @@ impl Launcher {
             Some(Replication { port }) => format!("replicaof 127.0.0.1 {port}\n"),
             None => String::new(),
         };
+        let checks = match self.options.checks_files {
+            true => "sanitize-dump-payload yes\n",
+            false => "",
+        };
         format!(
-            "{}{forced}aclfile {USERS}\n{follows}",
+            "{}{forced}{checks}aclfile {USERS}\n{follows}",
             self.options.settings.lines(),
         )
     }

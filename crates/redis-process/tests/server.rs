@@ -43,6 +43,7 @@ impl Stage {
         // The path of a socket in there would be too long for the kernel.
         let folder = dir.path().join("long".repeat(30)).join("servers");
         let launcher = Launcher::new(LauncherOptions {
+            checks_files: true,
             binary,
             folder: folder.clone(),
             settings: UserSettings::open(&file).unwrap(),

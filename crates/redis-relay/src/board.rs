@@ -1,19 +1,30 @@
 //! What others than the relay's thread see of it, and what they may ask of it.
 
 use quorate_core::ReplicaId;
-use quorate_redis_effects::Status;
+use quorate_redis_effects::{Rdb, Status};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{mpsc, oneshot};
 
-/// Requests to move that may wait.
-const MOVES_MAX: usize = 16;
+/// Requests of operators that may wait.
+const REQUESTS_MAX: usize = 16;
 
 /// The relay as operators see it.
 #[derive(Debug)]
 pub struct Board {
     shown: Mutex<Shown>,
-    moves: mpsc::Sender<ReplicaId>,
+    requests: mpsc::Sender<OperatorRequest>,
+}
+
+/// Who waits for an RDB, or why there is none.
+pub(crate) type RdbReply = oneshot::Sender<Result<Arc<dyn Rdb>, String>>;
+
+/// What an operator asks for.
+pub(crate) enum OperatorRequest {
+    /// Another replica is to execute.
+    Move(ReplicaId),
+    /// An RDB of all that is committed now.
+    Rdb(RdbReply),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,10 +56,10 @@ impl fmt::Display for MoveError {
 }
 
 impl Board {
-    pub(crate) fn new() -> (Board, mpsc::Receiver<ReplicaId>) {
-        let (moves, asked) = mpsc::channel(MOVES_MAX);
+    pub(crate) fn new() -> (Board, mpsc::Receiver<OperatorRequest>) {
+        let (requests, asked) = mpsc::channel(REQUESTS_MAX);
         let shown = Mutex::default();
-        (Board { shown, moves }, asked)
+        (Board { shown, requests }, asked)
     }
 
     /// What the relay does.
@@ -78,8 +89,20 @@ impl Board {
         if status.role != quorate_redis_effects::Role::Executing {
             return Err(MoveError::NotExecutor(status.stream.executor));
         }
-        let sent = self.moves.try_send(target);
+        let sent = self.requests.try_send(OperatorRequest::Move(target));
         sent.map_err(|_| MoveError::Busy)
+    }
+
+    /// An RDB with everything that was committed before this was asked.
+    ///
+    /// # Errors
+    /// When no majority answers, or the relay ends.
+    pub async fn rdb(&self) -> Result<Arc<dyn Rdb>, String> {
+        let (reply, replied) = oneshot::channel();
+        let sent = self.requests.try_send(OperatorRequest::Rdb(reply));
+        sent.map_err(|_| "too many operators ask for something at once".to_owned())?;
+        let replied = replied.await;
+        replied.unwrap_or_else(|_| Err("the replica is stopping".to_owned()))
     }
 
     pub(crate) fn show(&self, status: Status, clients: usize) {

@@ -1,6 +1,6 @@
 //! The loop around a driver: it is told what happens, and what it asks for is done.
 
-use crate::board::Board;
+use crate::board::{Board, RdbReply};
 use crate::hub::{Hub, Place};
 use crate::orders::{Look, Orders};
 use crate::server::{Events, ServerEvent, Servers};
@@ -45,6 +45,10 @@ pub(crate) enum Happening {
     Offered(Connection, u64),
     /// An operator wants another executor.
     Move(ReplicaId),
+    /// An operator wants an RDB.
+    RdbWanted(RdbReply),
+    /// An operator wants an RDB of all that a quorum has.
+    RdbWantedOf(RdbReply, Option<StreamState>),
     /// Everything is to end.
     Stop,
 }
@@ -76,6 +80,8 @@ pub(crate) struct EngineState {
     /// Whether the driver waits until all clients have left the server.
     is_closing: bool,
     executor: (u64, Option<ReplicaId>),
+    /// Who waits for an RDB, and of which offset at least.
+    rdb_replies: Vec<(u64, RdbReply)>,
     is_to_stop: bool,
 }
 
@@ -92,6 +98,7 @@ impl EngineState {
             gate: Gate::Closed,
             is_closing: false,
             executor: (0, None),
+            rdb_replies: Vec::new(),
             is_to_stop: false,
         }
     }
@@ -127,6 +134,7 @@ impl Engine {
                 self.happening(happening);
             }
             self.perform();
+            self.hand_out_rdbs();
             (self.board).show(self.driver.status(), self.hub.clients());
         }
         self.hub.set_place(Place::Nowhere);
@@ -246,7 +254,38 @@ impl Engine {
                 answer(connection, true);
             }
             Happening::Move(target) => self.input(Input::MoveTo(target)),
+            Happening::RdbWanted(reply) => {
+                let read = self.orders.read();
+                self.later(async move { Happening::RdbWantedOf(reply, read.await) });
+            }
+            Happening::RdbWantedOf(reply, Some(StreamState { len: offset, .. })) => {
+                self.state.rdb_replies.push((offset, reply));
+                self.input(Input::SaveWanted { offset });
+            }
+            Happening::RdbWantedOf(reply, None) => {
+                // Who asked may be gone.
+                let _ = reply.send(Err("no majority of the replicas answers".to_owned()));
+            }
             Happening::Stop => self.state.is_to_stop = true,
+        }
+    }
+
+    /// Gives the newest RDB to those who wait for one that is no newer.
+    fn hand_out_rdbs(&mut self) {
+        if self.state.rdb_replies.is_empty() {
+            return;
+        }
+        let (newest, rdb) = self.driver.newest_rdb();
+        let waiting = std::mem::take(&mut self.state.rdb_replies);
+        for (offset, reply) in waiting {
+            if reply.is_closed() {
+                continue;
+            }
+            match offset <= newest {
+                // Who asked may be gone.
+                true => drop(reply.send(Ok(Arc::clone(&rdb)))),
+                false => self.state.rdb_replies.push((offset, reply)),
+            }
         }
     }
 

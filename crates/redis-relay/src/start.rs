@@ -1,6 +1,6 @@
 //! A relay from its start to its end, on a thread of its own.
 
-use crate::board::Board;
+use crate::board::{Board, OperatorRequest};
 use crate::client::Clients;
 use crate::engine::{Engine, EngineState, Happening, server_events};
 use crate::hub::Hub;
@@ -79,6 +79,7 @@ pub fn prepare(options: RelayOptions, folder: &Path) -> Result<Prepared, Process
         // Those that come through tunnels may be as many.
         clients_max: 2 * options.limits.connections_max,
         binary: options.binary,
+        checks_files: false,
     })?;
     let files = RdbFiles::open(&folder.join("rdb")).map_err(in_folder)?;
     let link = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -149,7 +150,7 @@ impl Relay {
             .enable_all()
             .build()?;
         prepared.link.set_nonblocking(true)?;
-        let (board, moves) = Board::new();
+        let (board, requests) = Board::new();
         let board = Arc::new(board);
         let (stop, stopping) = oneshot::channel();
         let inside = Inside {
@@ -159,7 +160,7 @@ impl Relay {
             tunnels,
             admin,
             board: Arc::clone(&board),
-            moves,
+            requests,
             stopping,
         };
         let thread = std::thread::Builder::new()
@@ -215,7 +216,7 @@ struct Inside {
     tunnels: Option<Tunnels>,
     admin: Option<String>,
     board: Arc<Board>,
-    moves: mpsc::Receiver<ReplicaId>,
+    requests: mpsc::Receiver<OperatorRequest>,
     stopping: oneshot::Receiver<()>,
 }
 
@@ -252,7 +253,7 @@ impl Inside {
             spawn_local(accept_tunnels(arrived, clients.clone(), to_engine.clone()));
         }
         let accepting = spawn_local(accept_clients(self.clients, clients));
-        spawn_local(pass_moves(self.moves, to_engine.clone()));
+        spawn_local(pass_requests(self.requests, to_engine.clone()));
         let engine = Engine {
             me: config.me,
             servers: Servers::new(launcher, files, config.link_port, events_in),
@@ -285,12 +286,15 @@ impl Inside {
 }
 
 /// Passes on what operators ask for.
-async fn pass_moves(
-    mut moves: mpsc::Receiver<ReplicaId>,
+async fn pass_requests(
+    mut requests: mpsc::Receiver<OperatorRequest>,
     happenings: mpsc::UnboundedSender<Happening>,
 ) {
-    while let Some(target) = moves.recv().await {
+    while let Some(request) = requests.recv().await {
         // Nobody listens any more once all is being stopped.
-        let _ = happenings.send(Happening::Move(target));
+        let _ = happenings.send(match request {
+            OperatorRequest::Move(target) => Happening::Move(target),
+            OperatorRequest::Rdb(reply) => Happening::RdbWanted(reply),
+        });
     }
 }

@@ -6,6 +6,7 @@ use crate::dispatch;
 use crate::footprint;
 use crate::keyspace::Keyspace as Databases;
 use crate::random::Random;
+use crate::rdb::{self, Everything, Loaded};
 use crate::reply::Reply;
 use crate::snapshot::{Cut, Loading};
 use crate::subscribers::Subscribers;
@@ -13,9 +14,11 @@ use crate::text::Sought;
 use crate::users::{Asker, USERS_TAG, UserTable, UsersChange};
 use bytes::Bytes;
 use quorate_core::{Application, At, Encoder, Payload, Touches, Wire};
+use quorate_redis_rdb::RdbError;
 use quorate_resp::Resp;
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::io::Read;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -46,6 +49,8 @@ pub enum Query {
     },
     /// How large each database is.
     Keyspace,
+    /// All keys and what they hold.
+    Everything,
 }
 
 /// The answer to a read.
@@ -58,6 +63,8 @@ pub enum Answer {
     Versions(Vec<u64>),
     /// The size of each database.
     Keyspace(Keyspace),
+    /// All keys and what they hold.
+    Everything(Everything),
     /// Something that was looked at is over by the clock, and not yet by the log: to be asked through the log.
     Due,
 }
@@ -101,6 +108,24 @@ impl Store {
     #[must_use]
     pub fn new() -> Self {
         Store::default()
+    }
+
+    /// The store that an RDB of so many bytes stands for, at a time since the Unix epoch. `read` hears how far it is.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or the first key of a kind that the store does not have.
+    pub fn from_rdb(
+        from: impl Read,
+        bytes: u64,
+        now_ms: u64,
+        read: impl FnMut(u64),
+    ) -> Result<(Store, Loaded), RdbError> {
+        let (databases, loaded) = rdb::load(from, bytes, now_ms, read)?;
+        let store = Store {
+            databases,
+            ..Store::default()
+        };
+        Ok((store, loaded))
     }
 
     /// An empty store that tells messages to these.
@@ -284,6 +309,7 @@ impl Application for Store {
             } => self.answer_calls((*resp, *db), *clock_ns, calls, asker.as_ref()),
             Query::Versions { clock_ns, keys } => self.versions(*clock_ns, keys),
             Query::Keyspace => Answer::Keyspace(self.sizes()),
+            Query::Everything => Answer::Everything(Everything::new(&self.databases)),
         }
     }
 

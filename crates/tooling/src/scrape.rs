@@ -5,7 +5,7 @@ mod deadlines;
 pub use deadlines::Deadlines;
 use quorate_tls::Connector;
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,6 +194,60 @@ impl Fetcher {
         body: &str,
         patience: Duration,
     ) -> Result<(u16, String), String> {
+        let stream = self.request(url, what, body, patience)?;
+        let answer = read_to_end(stream).map_err(|error| format!("{url}: {error}"))?;
+        let (head, body) = answer
+            .split_once("\r\n\r\n")
+            .ok_or_else(|| format!("{url}: not an HTTP answer"))?;
+        let status = status(head).ok_or_else(|| format!("{url}: not an HTTP answer"))?;
+        Ok((status, body.to_owned()))
+    }
+
+    /// Fetches a path whose answer may be long: the status of the answer, and its body if the status is not 200. The
+    /// body of a 200 answer is written to `out`; whether it is whole has to be seen from itself.
+    ///
+    /// # Errors
+    /// When there is no answer, or it cannot be read or written to its end.
+    pub fn download(
+        &self,
+        url: &str,
+        path: &str,
+        patience: Duration,
+        out: &mut impl Write,
+    ) -> Result<(u16, String), DownloadError> {
+        let stream = self.request(url, &format!("GET {path}"), "", patience);
+        let mut stream = BufReader::new(stream.map_err(DownloadError::NotBegun)?);
+        let of_url = |error: io::Error| DownloadError::Begun(format!("{url}{path}: {error}"));
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
+            let mut rest = stream.by_ref().take(HEAD_BYTES_MAX as u64);
+            if rest.read_line(&mut head).map_err(of_url)? == 0 {
+                break;
+            }
+        }
+        match status(&head) {
+            Some(200) => {
+                io::copy(&mut stream, out).map_err(of_url)?;
+                Ok((200, String::new()))
+            }
+            Some(status) => {
+                let mut body = String::new();
+                let mut rest = stream.take(HEAD_BYTES_MAX as u64);
+                rest.read_to_string(&mut body).map_err(of_url)?;
+                Ok((status, body))
+            }
+            None => Err(of_url(io::Error::other("not an HTTP answer"))),
+        }
+    }
+
+    /// Connects, and sends a request.
+    fn request(
+        &self,
+        url: &str,
+        what: &str,
+        body: &str,
+        patience: Duration,
+    ) -> Result<Box<dyn ReadWrite>, String> {
         let authority = authority(url)?;
         let address = authority
             .to_socket_addrs()
@@ -214,9 +268,10 @@ impl Fetcher {
             stream.set_read_timeout(Some(patience))?;
             Ok(stream)
         };
-        let stream = connect().map_err(|error| format!("{url}: {error}"))?;
-        let answer = match (url.starts_with(HTTPS), &self.tls) {
-            (false, _) => exchange(stream, &request),
+        let of_url = |error: io::Error| format!("{url}: {error}");
+        let stream = connect().map_err(of_url)?;
+        let mut stream: Box<dyn ReadWrite> = match (url.starts_with(HTTPS), &self.tls) {
+            (false, _) => Box::new(stream),
             (true, None) => {
                 return Err(format!(
                     "{url}: it wants TLS, and no certificates are given"
@@ -227,24 +282,36 @@ impl Fetcher {
                     .rsplit_once(':')
                     .map_or(authority, |(host, _)| host);
                 let stream = tls.connect_blocking(stream, host, patience);
-                exchange(stream.map_err(|error| format!("{url}: {error}"))?, &request)
+                Box::new(stream.map_err(|error| format!("{url}: {error}"))?)
             }
         };
-        let answer = answer.map_err(|error| format!("{url}: {error}"))?;
-        let (head, body) = answer
-            .split_once("\r\n\r\n")
-            .ok_or_else(|| format!("{url}: not an HTTP answer"))?;
-        let status = head.split_ascii_whitespace().nth(1);
-        let status = status.and_then(|status| status.parse().ok());
-        let status = status.ok_or_else(|| format!("{url}: not an HTTP answer"))?;
-        Ok((status, body.to_owned()))
+        stream.write_all(request.as_bytes()).map_err(of_url)?;
+        stream.flush().map_err(of_url)?;
+        Ok(stream)
     }
 }
 
-/// Sends a request and reads the answer to its end.
-fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
-    stream.write_all(request.as_bytes())?;
-    stream.flush()?;
+/// A connection, encrypted or not.
+trait ReadWrite: Read + Write {}
+
+impl<T: Read + Write> ReadWrite for T {}
+
+/// Why a file did not come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DownloadError {
+    /// Nobody was asked for it: the connection or the request failed.
+    NotBegun(String),
+    /// The answer ended too early, or could not be written.
+    Begun(String),
+}
+
+/// The status of an answer with this head.
+fn status(head: &str) -> Option<u16> {
+    head.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Reads an answer to its end.
+fn read_to_end(mut stream: impl Read) -> io::Result<String> {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
         // Servers end connections as they like: the answer says how long it is.
@@ -306,6 +373,8 @@ fn sample(line: &str) -> Option<(&str, f64)> {
 }
 
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of a head, or of a refusal, that are read at most.
+const HEAD_BYTES_MAX: usize = 64 << 10;
 const HTTPS: &str = "https://";
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
 //! `quorate import`: a cluster that begins with the state of an etcd, from a snapshot or a data folder.
 
 mod member;
-mod progress;
 mod state;
 
 use crate::Failure;
 use crate::face::{FaceName, RedisStore};
+use crate::progress::Progress;
 use crate::serve::create_files_for_owner_only;
 use crate::up::{Beginning, ClusterOptions, OwnCertificates};
 use clap::Args;
 use member::{MemberBeginning, MemberOptions};
-use progress::Progress;
 use quorate_etcd_snapshot::{FileError, FileSource, StateReader, wal};
 use quorate_etcd_store::Store;
 use quorate_face_common::alarm_name;

@@ -1,6 +1,6 @@
 //! The state of an etcd as a store.
 
-use super::progress::Progress;
+use crate::progress::Progress;
 use bytes::Bytes;
 use quorate_core::ReplicaId;
 use quorate_etcd_api::authpb::Permission;

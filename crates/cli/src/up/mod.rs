@@ -3,6 +3,7 @@
 mod begin;
 mod children;
 mod cluster_options;
+mod import;
 mod own_certificates;
 mod plan;
 mod urls;
@@ -78,6 +79,10 @@ pub(crate) struct UpOptions {
 
     #[command(flatten)]
     redis_server: RedisServerOptions,
+
+    /// Begin a cluster with the Redis face with what this RDB file holds, which Redis or Valkey has saved
+    #[arg(long, value_name = "FILE", conflicts_with = "only")]
+    import: Option<PathBuf>,
 
     #[command(flatten)]
     snapshots: SnapshotOptions,

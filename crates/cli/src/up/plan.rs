@@ -1,9 +1,10 @@
 //! What a local cluster consists of, and the file that remembers it.
 
-use super::UpOptions;
 use super::begin::Beginning;
+use super::import::found;
 use super::own_certificates::OwnCertificates;
 use super::urls::{check_gateways, check_ports};
+use super::{UpOptions, say};
 use crate::Failure;
 use crate::face::{FaceName, RedisStore};
 use crate::modes::DurabilityMode;
@@ -75,6 +76,14 @@ impl Plan {
         let dir = &options.data_dir;
         let path = dir.join(FILE);
         if path.exists() {
+            if let Some(import) = &options.import {
+                return Err(Failure::Usage(format!(
+                    "--import {}: the cluster in {} was begun already, and keeps what it has: leave the option out, \
+                     or begin another cluster in an empty folder (--data-dir)",
+                    import.display(),
+                    dir.display()
+                )));
+            }
             let mut plan = Plan::read(dir, &path)?;
             plan.check(options).map_err(Failure::Usage)?;
             let asked = options.cluster.port.filter(|port| *port != plan.port);
@@ -236,6 +245,12 @@ impl Plan {
                     .to_owned(),
             ));
         }
+        if options.import.is_some() && face != FaceName::Redis {
+            return Err(Failure::Usage(
+                "--import takes files of Redis (--face redis); quorate import takes those of etcd"
+                    .to_owned(),
+            ));
+        }
         if store == Some(RedisStore::Effects) {
             options.redis_server.binary().map_err(Failure::Usage)?;
         }
@@ -243,8 +258,16 @@ impl Plan {
         let beginning = Beginning::of(&options.cluster, kind, tls, &options.data_dir)?;
         let (port, replicas) = (beginning.plan.port, beginning.plan.replicas);
         check_gateways(face, port, replicas, options.gateways).map_err(Failure::Usage)?;
-        for (dir, meta) in beginning.replicas() {
-            bootstrap(&dir, &meta).map_err(|error| Failure::Failed(error.to_string()))?;
+        match &options.import {
+            Some(path) => {
+                let store = store.unwrap_or_default();
+                say(found(path, &beginning, store, &options.redis_server)?);
+            }
+            None => {
+                for (dir, meta) in beginning.replicas() {
+                    bootstrap(&dir, &meta).map_err(|error| Failure::Failed(error.to_string()))?;
+                }
+            }
         }
         beginning.remember()?;
         Ok(beginning.plan)

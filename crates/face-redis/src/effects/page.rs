@@ -1,16 +1,21 @@
 //! What operators see of a replica with a real server, at the admin address.
 
 use crate::application::{Query, RedisApplication};
+use crate::rdb_body::file;
 use axum::Router;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use quorate_core::ReplicaId;
 use quorate_face_common::{Console, Metrics, MoreMetrics, Page, Probing, add_routes, json};
 use quorate_redis_effects::{Role, StreamQuery};
 use quorate_redis_relay::Board;
 use quorate_server::{Consistency, Handle};
+use std::io;
 use std::sync::Arc;
+
+/// Bytes of an RDB that are read at a time.
+const PART_BYTES: usize = 256 << 10;
 
 /// The pages for operators of a replica whose data is in a real server.
 pub(super) struct Pages {
@@ -22,7 +27,7 @@ pub(super) struct Pages {
 
 /// The routes for operators.
 pub(super) fn routes(pages: &Arc<Pages>, metrics: Option<Metrics>) -> Router {
-    let [probed, counted, shown, moved] = [(); 4].map(|()| Arc::clone(pages));
+    let [probed, counted, shown, moved, saved] = [(); 5].map(|()| Arc::clone(pages));
     let more: MoreMetrics = Arc::new(move || {
         let page = figures(&counted.board);
         Box::pin(async move { page })
@@ -38,6 +43,7 @@ pub(super) fn routes(pages: &Arc<Pages>, metrics: Option<Metrics>) -> Router {
     let router = Router::new()
         .route("/version", get(crate::page::version))
         .route("/redis", get(async move || status(&shown)))
+        .route("/redis/rdb", get(async move || rdb(&saved).await))
         .route(
             "/redis/move",
             post(async move |body: String| move_to(&moved, &body)),
@@ -90,6 +96,25 @@ fn lag(board: &Board) -> u64 {
         // Its server is ahead of the stream, if anything.
         Role::Executing => 0,
         _ => status.stream.len.saturating_sub(status.server_offset),
+    }
+}
+
+/// All that is committed, as the server saves it.
+async fn rdb(pages: &Pages) -> Response {
+    match pages.board.rdb().await {
+        Ok(rdb) => file(Some(rdb.len()), move |parts| {
+            let mut offset = 0;
+            while offset < rdb.len() {
+                let part = rdb.read(offset, PART_BYTES).map_err(io::Error::other)?;
+                if part.is_empty() {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                offset += part.len() as u64;
+                parts.part(part)?;
+            }
+            Ok(())
+        }),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     }
 }
 

@@ -11,6 +11,8 @@ mod replica;
 mod subscribe;
 mod transaction;
 
+pub(crate) use connection::REDIS_VERSION;
+
 use crate::pubsub::Topic;
 use crate::session::{Closing, Session, Step};
 use crate::table::Kind;

@@ -228,6 +228,11 @@ pub enum Input {
         /// The epoch to claim over.
         epoch: u64,
     },
+    /// An RDB is wanted that was taken at this offset or later.
+    SaveWanted {
+        /// The offset, which the stream has.
+        offset: u64,
+    },
     /// Behind [`Gate::Closed`]: no client has a connection to the server any more.
     ClientsClosed,
 }

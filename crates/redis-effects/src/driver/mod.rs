@@ -28,6 +28,7 @@ mod server;
 
 pub use api::{Config, Conn, Gate, Input, Life, Mutant, Note, Output, Role, Status};
 
+use crate::rdb::Rdb;
 use crate::shared::{Claimed, Shared, StreamState};
 use bytes::Bytes;
 use control::Control;
@@ -140,6 +141,7 @@ impl Driver {
             Input::MoveTo(target) => self.move_to(target),
             Input::Offered { epoch } => self.offered(epoch),
             Input::ClientsClosed => self.clients_closed(),
+            Input::SaveWanted { offset } => self.saving.want(offset),
             // Of a process that is replaced.
             Input::Started { .. }
             | Input::Died { .. }
@@ -163,7 +165,8 @@ impl Driver {
             && !self.demand.is_waiting()
             && self.control.is_quiet()
             && self.has_caught_up()
-            && !self.saving.is_under_way();
+            && !self.saving.is_under_way()
+            && !self.is_save_wanted();
         match is_idle {
             _ if self.failed => None,
             true => self.watch_ns(),
@@ -186,6 +189,13 @@ impl Driver {
             history_bytes: inner.history.bytes(),
             deaths: self.server.deaths_total,
         }
+    }
+
+    /// The newest RDB, and the offset at which it was taken.
+    #[must_use]
+    pub fn newest_rdb(&self) -> (u64, Arc<dyn Rdb>) {
+        let base = self.shared.lock().base.clone();
+        (base.offset, base.rdb)
     }
 
     fn role(&self) -> Role {

@@ -30,9 +30,15 @@ pub(super) struct Saving {
     under_way: bool,
     next_ns: u64,
     candidate: Option<Candidate>,
+    /// The offset from which on somebody wants an RDB.
+    wanted: u64,
 }
 
 impl Saving {
+    pub(super) fn want(&mut self, offset: u64) {
+        self.wanted = self.wanted.max(offset);
+    }
+
     pub(super) fn set_place(&mut self, rank: u32, replicas: u32) {
         (self.rank, self.replicas) = (u64::from(rank), u64::from(replicas));
     }
@@ -52,8 +58,17 @@ impl Saving {
 }
 
 impl Driver {
-    /// Whether the stream since the last RDB is long. Replicas are not at it at the same time.
+    /// Whether somebody waits for an RDB that is newer than those there are.
+    pub(super) fn is_save_wanted(&self) -> bool {
+        self.saving.wanted > self.shared.lock().base.offset
+    }
+
+    /// Whether an RDB is wanted, or the stream since the last one is long. Replicas do not save long streams at the
+    /// same time.
     fn is_save_due(&self) -> bool {
+        if self.is_save_wanted() {
+            return true;
+        }
         let inner = self.shared.lock();
         let step = self.config.history_bytes.max(inner.base.rdb.len());
         let shift = step * self.saving.rank / self.saving.replicas.max(1);

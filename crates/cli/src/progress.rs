@@ -1,10 +1,10 @@
-//! A line on a terminal that says how far an import has come.
+//! A line on a terminal that says how far a file has come.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 
 /// How far it has come, in parts of a hundred, if anybody is there to see it.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bytes: u64,
     shown: Option<Cell<u64>>,
 }
@@ -14,7 +14,7 @@ const WIDTH: usize = 40;
 
 impl Progress {
     /// Of a file of so many bytes.
-    pub(super) fn new(bytes: u64) -> Self {
+    pub(crate) fn new(bytes: u64) -> Self {
         let is_seen = std::io::stderr().is_terminal();
         Progress {
             bytes: bytes.max(1),
@@ -23,7 +23,7 @@ impl Progress {
     }
 
     /// Tells that so many bytes were read, of keys and values.
-    pub(super) fn read(&self, bytes: u64) {
+    pub(crate) fn read(&self, bytes: u64) {
         let Some(shown) = &self.shown else {
             return;
         };
@@ -34,14 +34,14 @@ impl Progress {
     }
 
     /// Something else is being done now.
-    pub(super) fn say(&self, what: &str) {
+    pub(crate) fn say(&self, what: &str) {
         if self.shown.is_some() {
             self.draw(what);
         }
     }
 
     /// Clears the line.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         if self.shown.is_some() {
             self.draw("");
         }
