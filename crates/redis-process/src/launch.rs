@@ -4,7 +4,7 @@ use crate::binary::ServerBinary;
 use crate::error::ProcessError;
 use crate::folder::{ServerFolder, remove};
 use crate::process::ServerProcess;
-use crate::settings::{RDB, forced, lines};
+use crate::settings::{RDB, check_files, forced, lines};
 use crate::user_settings::UserSettings;
 use crate::users::ServerUsers;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
@@ -112,7 +112,10 @@ impl Launcher {
         }
         let binary = &self.options.binary;
         let clients_max = self.options.clients_max + OWN_CONNECTIONS;
-        let forced = forced(binary.flavour, binary.version, folder.path(), clients_max);
+        let mut forced = forced(binary.flavour, binary.version, folder.path(), clients_max);
+        if self.options.checks_files {
+            check_files(&mut forced);
+        }
         folder.write(USERS, &self.options.users.file(&self.password))?;
         folder.write(SETTINGS, &self.settings(&lines(&forced), replication))?;
         let (out, errors) = (folder.log()?, folder.log()?);
@@ -149,12 +152,8 @@ impl Launcher {
             Some(Replication { port }) => format!("replicaof 127.0.0.1 {port}\n"),
             None => String::new(),
         };
-        let checks = match self.options.checks_files {
-            true => "sanitize-dump-payload yes\n",
-            false => "",
-        };
         format!(
-            "{}{forced}{checks}aclfile {USERS}\n{follows}",
+            "{}{forced}aclfile {USERS}\n{follows}",
             self.options.settings.lines(),
         )
     }

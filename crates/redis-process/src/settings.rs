@@ -10,6 +10,9 @@ pub(crate) const SOCKET: &str = "server.sock";
 /// The name of the file that a server loads, and writes.
 pub const RDB: &str = "dump.rdb";
 
+/// Of which values it is looked at whether they are whole.
+const SANITIZE: &str = "sanitize-dump-payload";
+
 /// A setting, and what a server that has it says of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Forced {
@@ -53,6 +56,14 @@ impl Forced {
     }
 }
 
+/// Has a server look at every value of its file, too.
+pub(crate) fn check_files(forced: &mut [Forced]) {
+    let setting = forced.iter_mut().find(|one| one.name == SANITIZE);
+    if let Some(setting) = setting {
+        "yes".clone_into(&mut setting.value);
+    }
+}
+
 /// The settings of a server of a version in a folder, for so many clients.
 pub(crate) fn forced(
     flavour: Flavour,
@@ -72,7 +83,7 @@ pub(crate) fn forced(
         ("dbfilename", RDB),
         ("rdbchecksum", "yes"),
         // What a client hands to RESTORE is looked at before every server has it.
-        ("sanitize-dump-payload", "clients"),
+        (SANITIZE, "clients"),
         ("repl-timeout", "2147483647"),
         ("repl-ping-replica-period", "3600"),
         ("repl-backlog-ttl", "0"),
