@@ -107,7 +107,8 @@ pub(crate) fn forced(
         shown: Shown::OneOf(["replica 0 0 0", "slave 0 0 0"]),
         ..Forced::new("client-output-buffer-limit", "replica 0 0 0")
     });
-    // What a client hands to RESTORE is looked at before every server has it. Valkey 9.1 takes that and does not show it.
+    // What a client hands to RESTORE is looked at before every server has it. Valkey 9.1 takes the setting and does not
+    // show it.
     all.push(Forced {
         shown: Shown::Anything,
         ..Forced::new(SANITIZE, "clients")
