@@ -63,15 +63,13 @@ fn fill(client: &mut Client, long: &str) {
         let said = client.say(words);
         assert!(!said.starts_with("ERR"), "{words}: {said}");
     }
-    for at in 0..MANY {
-        let words = [
-            format!("rpush many {at}"),
-            format!("hset fields {at} v{at}"),
-            format!("zadd scores {at}.25 {at}"),
-        ];
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        client.pipeline(&words);
-        words.iter().for_each(|_| assert!(client.next().is_some()));
+    let all = |each: fn(usize) -> String| (0..MANY).map(each).collect::<String>();
+    for words in [
+        format!("rpush many{}", all(|at| format!(" {at}"))),
+        format!("hset fields{}", all(|at| format!(" {at} v{at}"))),
+        format!("zadd scores{}", all(|at| format!(" {at}.25 {at}"))),
+    ] {
+        assert_eq!(client.say(&words), MANY.to_string());
     }
 }
 
