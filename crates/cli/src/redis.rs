@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use export::ExportOptions;
 use quorate_server::first_url;
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long the executor may take to change.
 const MOVED_WITHIN: Duration = Duration::from_secs(10);
@@ -49,6 +49,47 @@ struct Server {
     /// The address for operators.
     url: String,
     page: Result<Value, String>,
+    /// When it was asked and when it had answered, by the clock of this machine, in us since the Unix epoch.
+    asked_us: (i64, i64),
+}
+
+/// How far a clock is ahead of this machine's, and by how much that may be wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ahead {
+    us: i64,
+    within_us: i64,
+}
+
+impl Server {
+    /// The replica's clock against this machine's, if it told of its clock: it was read while it was asked.
+    fn ahead(&self) -> Option<Ahead> {
+        let told = self.page.as_ref().ok()?["clock_us"].as_i64()?;
+        let (asked, answered) = self.asked_us;
+        Some(Ahead {
+            us: told - (asked + (answered - asked) / 2),
+            within_us: (answered - asked + 1) / 2,
+        })
+    }
+
+    /// Whether its users are not those of a replica with this page.
+    fn has_other_users(&self, page: &Value) -> bool {
+        let own = self.page.as_ref().ok().map(|own| &own["users_mark"]);
+        own.is_some_and(|own| *own != page["users_mark"])
+    }
+
+    /// The replica's clock against that of another one, for people.
+    fn clock(&self, other: &Server) -> Option<String> {
+        let (own, other) = (self.ahead()?, other.ahead()?);
+        let ms = |us: i64| us as f64 / 1000.0;
+        let within = ms(own.within_us + other.within_us);
+        Some(format!("{:+.1}±{within:.1} ms", ms(own.us - other.us)))
+    }
+}
+
+/// The clock of this machine, in us since the Unix epoch.
+fn clock_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
 }
 
 /// Runs a subcommand of `quorate redis`.
@@ -70,6 +111,7 @@ fn servers(common: &Common) -> Result<(Asked, Vec<Server>), Failure> {
     let status = common.endpoints.status_page()?;
     let servers = status.members.iter().map(|member| {
         let url = first_url(&member.client_url).to_owned();
+        let asked_us = clock_us();
         let page = asked.get(&url, "/redis").and_then(|text| {
             serde_json::from_str(&text).map_err(|_| {
                 "it has no real server: the data of this cluster is in Quorate's own store"
@@ -80,6 +122,7 @@ fn servers(common: &Common) -> Result<(Asked, Vec<Server>), Failure> {
             id: member.replica_id,
             url,
             page,
+            asked_us: (asked_us, clock_us()),
         }
     });
     let servers = servers.collect();
@@ -87,7 +130,9 @@ fn servers(common: &Common) -> Result<(Asked, Vec<Server>), Failure> {
 }
 
 fn table(servers: &[Server]) -> String {
-    let mut out = String::from("replica  role           offset        lag  clients  server\n");
+    let mut out =
+        String::from("replica  role           offset        lag  clients  clock          server\n");
+    let executor = executor(servers);
     for server in servers {
         let id = server.id;
         out += &match &server.page {
@@ -96,15 +141,22 @@ fn table(servers: &[Server]) -> String {
                 let text = |name: &str| page[name].as_str().unwrap_or_default().to_owned();
                 let number = |name: &str| page[name].as_u64().unwrap_or_default();
                 format!(
-                    "{id:>7}  {:<13}  {:>6}  {:>9}  {:>7}  {}{}\n",
+                    "{id:>7}  {:<13}  {:>6}  {:>9}  {:>7}  {:<13}  {}{}\n",
                     text("role"),
                     number("offset"),
                     number("lag_bytes"),
                     number("clients"),
+                    executor
+                        .filter(|executor| executor.id != id)
+                        .and_then(|executor| server.clock(executor))
+                        .unwrap_or_default(),
                     text("server"),
                     match text("failure") {
-                        why if why.is_empty() => String::new(),
-                        why => format!(": {why}"),
+                        why if !why.is_empty() => format!(": {why}"),
+                        _ if executor.is_some_and(|executor| executor.has_other_users(page)) =>
+                            ": its users (--redis-acl-file, --requirepass) are not those of the executor"
+                                .to_owned(),
+                        _ => String::new(),
                     }
                 )
             }
@@ -161,23 +213,39 @@ mod tests {
 
     #[test]
     fn a_replica_that_does_not_answer_is_in_the_table() {
-        let page =
-            r#"{"role":"executing","offset":7,"lag_bytes":0,"clients":2,"server":"Redis 7.0.15"}"#;
+        let page = |role: &str, clock: i64| {
+            let page = serde_json::json!({"role": role, "offset": 7, "lag_bytes": 0, "clients": 2,
+                                          "server": "Redis 7.0.15", "clock_us": clock,
+                                          "users_mark": clock % 7});
+            Ok(page)
+        };
         let servers = [
             Server {
                 id: 1,
                 url: String::new(),
-                page: serde_json::from_str(page).map_err(|_| String::new()),
+                page: page("executing", 1_000_000),
+                asked_us: (1_000_000, 1_000_200),
             },
             Server {
                 id: 2,
                 url: String::new(),
                 page: Err("nobody answers".to_owned()),
+                asked_us: (0, 0),
+            },
+            Server {
+                id: 3,
+                url: String::new(),
+                page: page("following", 3_500_000),
+                asked_us: (1_001_000, 1_001_000),
             },
         ];
         let table = table(&servers);
         assert!(table.contains("      1  executing           7"), "{table}");
         assert!(table.contains("      2  nobody answers"), "{table}");
+        assert!(table.contains("  +2499.1±0.1 ms  Redis"), "{table}");
+        assert!(!table.contains("+0.0"), "{table}");
+        let other_users = table.lines().filter(|line| line.contains("its users"));
+        assert!(other_users.eq([table.lines().nth(3).unwrap()]), "{table}");
         assert_eq!(executor(&servers).map(|server| server.id), Some(1));
     }
 }

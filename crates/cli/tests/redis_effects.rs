@@ -5,6 +5,8 @@
     reason = "real processes live in real time"
 )]
 
+#[path = "redis_effects/faults.rs"]
+mod faults;
 #[path = "redis_effects/files.rs"]
 mod files;
 #[path = "redis_effects/hostile.rs"]
@@ -44,12 +46,9 @@ fn server() -> Option<String> {
 /// A cluster over real servers, if there is one to test with.
 fn start(home: &Home, flags: &[&str]) -> Option<Up> {
     let server = server()?;
-    let all: Vec<&str> = ["--face", "redis", &server]
-        .iter()
-        .chain(flags)
-        .copied()
-        .collect();
-    Some(home.start(&all))
+    let protocol = std::env::var("REDIS_PROTOCOL").unwrap_or_else(|_| "rabia".to_owned());
+    let all = ["--face", "redis", &server, "--protocol", &protocol];
+    Some(home.start(&[&all, flags].concat()))
 }
 
 /// A count that goes on whatever becomes of connections: no acknowledged increment is lost or done twice.

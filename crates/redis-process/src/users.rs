@@ -48,6 +48,17 @@ impl ServerUsers {
         })
     }
 
+    /// A mark by which replicas with different users are told apart. It is too short to try passwords against.
+    #[must_use]
+    pub fn mark(&self) -> u16 {
+        // FNV-1a, folded.
+        let text = self.file("");
+        let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        (hash >> 16) as u16 ^ hash as u16
+    }
+
     /// The file of users for a server, with a password for Quorate's own.
     pub(crate) fn file(&self, own_password: &str) -> String {
         let mut out = format!("user {OWN} on >{own_password} ~* &* +@all\n");
@@ -128,6 +139,8 @@ mod tests {
             assert!(line.ends_with(DENIED), "{line}");
         }
         assert!(!format!("{users:?}").contains("secret"));
+        assert_eq!(users.mark(), users.clone().mark());
+        assert_ne!(users.mark(), ServerUsers::default().mark());
     }
 
     #[test]

@@ -53,6 +53,7 @@ pub struct Prepared {
     link: std::net::TcpListener,
     config: Config,
     limits: RelayLimits,
+    users_mark: u16,
 }
 
 impl fmt::Debug for Prepared {
@@ -72,6 +73,7 @@ pub fn prepare(options: RelayOptions, folder: &Path) -> Result<Prepared, Process
         path: folder.to_owned(),
         error,
     };
+    let users_mark = options.users.mark();
     let launcher = Launcher::new(LauncherOptions {
         folder: folder.join("servers"),
         settings: options.settings,
@@ -100,6 +102,7 @@ pub fn prepare(options: RelayOptions, folder: &Path) -> Result<Prepared, Process
         link,
         config,
         limits: options.limits,
+        users_mark,
     })
 }
 
@@ -108,6 +111,12 @@ impl Prepared {
     #[must_use]
     pub fn server(&self) -> String {
         self.launcher.binary().to_string()
+    }
+
+    /// A mark that is equal where users of clients are.
+    #[must_use]
+    pub fn users_mark(&self) -> u16 {
+        self.users_mark
     }
 }
 
@@ -230,6 +239,7 @@ impl Inside {
             link,
             config,
             limits,
+            users_mark: _,
         } = self.prepared;
         let (to_engine, happenings) = mpsc::unbounded_channel();
         let (events_in, events) = server_events();

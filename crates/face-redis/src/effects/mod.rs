@@ -31,7 +31,7 @@ pub async fn serve_effects(
 ) -> Result<(), String> {
     let stopping = watch::Sender::new(false);
     let admin = (ports.http.as_ref()).and_then(|port| port.local_addr().ok());
-    let server = prepared.server();
+    let (server, users_mark) = (prepared.server(), prepared.users_mark());
     let relay = Relay::start(
         prepared,
         Box::new(orders::Replica::new(handle.clone())),
@@ -44,6 +44,7 @@ pub async fn serve_effects(
         handle,
         board: relay.board(),
         server,
+        users_mark,
     };
     let routes = routes(&Arc::new(pages), metrics);
     let operators = serve_operators((ports.http, ports.observers), routes, DRAIN, &stopping);

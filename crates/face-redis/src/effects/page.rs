@@ -2,6 +2,7 @@
 
 use crate::application::{Query, RedisApplication};
 use crate::rdb_body::file;
+use crate::server::since_epoch;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -23,6 +24,8 @@ pub(super) struct Pages {
     pub(super) board: Arc<Board>,
     /// The server's family and version, and its program.
     pub(super) server: String,
+    /// A mark that is equal where users of clients are.
+    pub(super) users_mark: u16,
 }
 
 /// The routes for operators.
@@ -83,6 +86,9 @@ fn status(pages: &Pages) -> Response {
         ("history_bytes", status.history_bytes.to_string()),
         ("server_deaths", status.deaths.to_string()),
         ("clients", pages.board.clients().to_string()),
+        // Times to live are counted by it where commands are executed.
+        ("clock_us", since_epoch().as_micros().to_string()),
+        ("users_mark", pages.users_mark.to_string()),
         ("failure", failure),
     ];
     let fields = fields.map(|(name, value)| format!("\"{name}\":{value}"));
