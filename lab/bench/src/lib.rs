@@ -150,6 +150,9 @@ pub enum BenchCommand {
     /// Hurt replicas with the face of Redis under load, and check that one order explains all replies
     #[command(after_help = REDIS_ROUNDS_EXAMPLES)]
     RedisRounds(Box<faults::redis::RedisRoundsArgs>),
+    /// Kill and freeze executors of real servers of Redis: how long a client has no answer
+    #[command(after_help = REDIS_FAILOVER_EXAMPLES)]
+    RedisFailover(Box<faults::redis::failover::RedisFailoverArgs>),
     /// What `quorate-lab bench` has.
     #[command(flatten)]
     Own(quorate_load::BenchCommand),
@@ -199,6 +202,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Repeats(args) => repeats::run(&args),
         BenchCommand::Redis(args) => ended(redis::run(&args)),
         BenchCommand::RedisRounds(args) => faults::redis::run(&args),
+        BenchCommand::RedisFailover(args) => faults::redis::failover::run(&args),
         BenchCommand::Own(command) => quorate_load::run(command),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
@@ -402,4 +406,12 @@ Examples:
   A hundred rounds of five kinds under one protocol, on the disk to test (about ten minutes):
     quorate-lab bench redis-rounds --protocol multi-paxos --data-dir /var/tmp
   One kind, the same again with the seed that was printed:
-    quorate-lab bench redis-rounds --kind wipe --rounds 10 --seed 77";
+    quorate-lab bench redis-rounds --kind wipe --rounds 10 --seed 77
+  Over real servers, which are hurt as well:
+    quorate-lab bench redis-rounds --redis-server --kind kill,pause,wipe,switch,members,kill-server,pause-server
+    quorate-lab bench redis-rounds --redis-server --kind partition";
+
+const REDIS_FAILOVER_EXAMPLES: &str = "\
+Examples:
+  Twenty executors killed, and twenty frozen, with the first server in PATH (about a minute):
+    quorate-lab bench redis-failover --protocol rabia";

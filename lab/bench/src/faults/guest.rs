@@ -24,15 +24,17 @@ pub(super) struct Guest {
     command: Vec<String>,
     process: Option<Running>,
     patience: Duration,
+    face: GuestFace,
 }
 
 /// Where a replica serves whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GuestFace {
     /// Clients and operators have one port.
     OnePort,
-    /// The face of Redis: operators have a port of their own.
-    Redis,
+    /// The face of Redis: operators have a port of their own. Over real servers it has the program to run, which is
+    /// empty for the first in `PATH`.
+    Redis(Option<String>),
 }
 
 impl Guest {
@@ -56,15 +58,16 @@ impl Guest {
         let mut guest = Guest {
             id: printed.id,
             endpoint: format!("http://127.0.0.1:{ports}"),
-            operators: match face {
+            operators: match &face {
                 GuestFace::OnePort => format!("http://127.0.0.1:{ports}"),
-                GuestFace::Redis => format!("http://127.0.0.1:{}", ports + 2),
+                GuestFace::Redis(_) => format!("http://127.0.0.1:{}", ports + 2),
             },
             binary,
             home,
             command: printed.command,
             process: None,
             patience,
+            face,
         };
         guest.start()?;
         Ok(guest)
@@ -79,6 +82,9 @@ impl Guest {
                 .env("QUORATE_LISTEN_CLIENT_URLS", &self.endpoint);
             if self.operators != self.endpoint {
                 command.env("QUORATE_LISTEN_ADMIN_URLS", &self.operators);
+            }
+            if let GuestFace::Redis(Some(server)) = &self.face {
+                command.env("QUORATE_REDIS_SERVER", server);
             }
         });
         self.process = Some(started?);

@@ -6,7 +6,9 @@
 //! an order that explains all replies.
 
 mod client;
+pub mod failover;
 mod history;
+mod servers;
 
 use std::fmt;
 use std::process::{Command, ExitCode};
@@ -20,6 +22,7 @@ use quorate_load::replicas::{Replicas, wait_voting};
 use quorate_tooling::cleanup;
 use quorate_tooling::terminal::say;
 use quorate_tooling::units;
+use rustix::process::Signal;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
@@ -27,6 +30,7 @@ use super::args::{FaultArgs, check_clients};
 use super::guest::{Guest, GuestFace};
 use super::series::{RoundReport, Series, Turn, runtime, verdict};
 use client::{Client, MEMBERS, Shared, Told};
+use servers::RealServers;
 
 /// The options of `bench redis-rounds`.
 #[derive(Debug, Clone, Args)]
@@ -54,6 +58,9 @@ pub struct RedisRoundsArgs {
     /// How long a paused replica is stopped, and one without links alone
     #[arg(long, default_value = "1s", value_parser = units::duration)]
     pause: Duration,
+    /// Have the data in real servers, of this program or of the first in PATH, and compare them after each round
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "")]
+    redis_server: Option<String>,
     /// The protocol that a switch goes to, and the next one back from
     #[arg(long, default_value = "nezha")]
     other_protocol: String,
@@ -78,6 +85,10 @@ enum Harm {
     KillAll,
     /// A replica is added as a member, and leaves again.
     Members,
+    /// The real server of one replica is killed.
+    KillServer,
+    /// The real server of one replica is stopped for a while.
+    PauseServer,
     /// One replica hears nothing of the others for a while, nor they of it; not in one run with members, who would be
     /// behind the relay that does this.
     Partition,
@@ -92,6 +103,8 @@ impl Harm {
             Harm::Switch => "switch",
             Harm::KillAll => "kill-all",
             Harm::Members => "members",
+            Harm::KillServer => "kill-server",
+            Harm::PauseServer => "pause-server",
             Harm::Partition => "partition",
         }
     }
@@ -153,6 +166,12 @@ fn rounds(args: &RedisRoundsArgs) -> Result<ExitCode, String> {
     let server_args = faults.server_arg.iter();
     options.extend(server_args.map(|arg| format!("--server-arg={arg}")));
     options.extend_from_slice(&faults.quorate_option);
+    let real = args.redis_server.clone().map(RealServers::new);
+    options.extend(real.iter().map(RealServers::flag));
+    let of_servers = [Harm::KillServer, Harm::PauseServer];
+    if real.is_none() && args.kind.iter().any(|harm| of_servers.contains(harm)) {
+        return Err("--kind: only real servers (--redis-server) are killed and paused".to_owned());
+    }
     let (binary, parent) = (faults.place.binary()?, faults.place.parent());
     let has_relay = args.kind.contains(&Harm::Partition);
     if has_relay && args.kind.contains(&Harm::Members) {
@@ -177,6 +196,7 @@ fn rounds(args: &RedisRoundsArgs) -> Result<ExitCode, String> {
         runtime,
         replicas,
         protocol: faults.protocol.clone(),
+        real,
     };
     let plans = (0..args.rounds).flat_map(|_| args.kind.iter().copied());
     let series = Series::run(plans, seed, faults.keep_going, |turn| field.round(&turn));
@@ -200,6 +220,8 @@ struct Field<'a> {
     replicas: Replicas,
     /// The protocol at present.
     protocol: String,
+    /// The real servers, if the data is not in Quorate's own store.
+    real: Option<RealServers>,
 }
 
 impl Field<'_> {
@@ -242,6 +264,15 @@ impl Field<'_> {
             Ok(left) => violations.extend(check_set(&told, &left).err()),
             Err(why) => violations.push(why),
         }
+        if let Some(real) = &self.real {
+            let endpoints = &self.replicas.endpoints;
+            let binary = self.replicas.binary();
+            let patience = self.args.faults.patience;
+            violations.extend(
+                real.differ(binary, endpoints, &shared.prefix, patience)
+                    .err(),
+            );
+        }
         violations.extend(told.wrong.iter().take(WRONG_SHOWN).cloned());
         for (number, history) in told.strings.iter().enumerate() {
             let found = history::check_string(history).err();
@@ -282,6 +313,12 @@ impl Field<'_> {
                 self.replicas.resume(victim)?;
             }
             Harm::Switch => self.switch()?,
+            Harm::KillServer => self.signal_server(victim, Signal::KILL)?,
+            Harm::PauseServer => {
+                self.signal_server(victim, Signal::STOP)?;
+                std::thread::sleep(self.args.pause);
+                self.signal_server(victim, Signal::CONT)?;
+            }
             Harm::Members => self.add_and_remove()?,
             Harm::Partition => {
                 let network = self.replicas.network().ok_or("there is no relay")?;
@@ -306,10 +343,18 @@ impl Field<'_> {
             &self.replicas.endpoints,
             self.replicas.directory(),
             self.args.faults.patience,
-            GuestFace::Redis,
+            GuestFace::Redis(self.args.redis_server.clone()),
         )?;
         std::thread::sleep(self.args.load);
         guest.remove(&self.replicas.endpoints)
+    }
+
+    /// Signals the real server of a replica, unless it has none at the moment.
+    fn signal_server(&self, index: usize, signal: Signal) -> Result<(), String> {
+        let replica = self.replicas.pid(index);
+        let replica = replica.ok_or_else(|| format!("replica {} does not run", index + 1))?;
+        servers::signal(replica, signal);
+        Ok(())
     }
 
     fn switch(&mut self) -> Result<(), String> {
@@ -334,25 +379,27 @@ impl Field<'_> {
     /// Waits until every replica votes: one that lost its promises serves before it does.
     fn await_voting(&self) -> Result<(), String> {
         let deadline = Instant::now() + self.args.faults.patience;
-        for (index, url) in self.replicas.endpoints.iter().enumerate() {
+        let endpoints = &self.replicas.endpoints;
+        for index in 0..endpoints.len() {
             let left = deadline.saturating_duration_since(Instant::now());
             let name = format!("replica {}", index + 1);
-            wait_voting(&self.operators_url(url, index)?, &name, left, || None)?;
+            wait_voting(&operators_url(endpoints, index)?, &name, left, || None)?;
         }
         Ok(())
     }
+}
 
-    /// Where a replica serves operators: `quorate up` has these ports behind those of all replicas.
-    fn operators_url(&self, url: &str, index: usize) -> Result<String, String> {
-        let address = url.rsplit('/').next().unwrap_or_default();
-        let port = address.rsplit_once(':').and_then(|(host, port)| {
-            let port: usize = port.parse().ok()?;
-            // Each replica has a port for clients and one for replicas.
-            let behind = 2 * (self.replicas.endpoints.len() - index);
-            Some(format!("http://{host}:{}", port + behind + index))
-        });
-        port.ok_or_else(|| format!("{url} has no port"))
-    }
+/// Where a replica serves operators: `quorate up` has these ports behind those of all replicas.
+fn operators_url(endpoints: &[String], index: usize) -> Result<String, String> {
+    let url = &endpoints[index];
+    let address = url.rsplit('/').next().unwrap_or_default();
+    let port = address.rsplit_once(':').and_then(|(host, port)| {
+        let port: usize = port.parse().ok()?;
+        // Each replica has a port for clients and one for replicas.
+        let behind = 2 * (endpoints.len() - index);
+        Some(format!("http://{host}:{}", port + behind + index))
+    });
+    port.ok_or_else(|| format!("{url} has no port"))
 }
 
 /// Why the members that were taken and those that are left are not those that were there, if they are not.

@@ -1,0 +1,138 @@
+//! The real servers behind replicas: which they are, and whether they have the same data.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use quorate_resp::{Reply, encode_request};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Real servers, one for each replica.
+#[derive(Debug, Clone)]
+pub(super) struct RealServers {
+    /// The program to run; empty for the first in `PATH`.
+    program: String,
+}
+
+impl RealServers {
+    pub(super) fn new(program: String) -> RealServers {
+        RealServers { program }
+    }
+
+    /// The option of `quorate up` for them.
+    pub(super) fn flag(&self) -> String {
+        match self.program.is_empty() {
+            true => "--redis-server".to_owned(),
+            false => format!("--redis-server={}", self.program),
+        }
+    }
+
+    /// Makes every replica the executor in turn, and compares what their servers have of keys that begin with this.
+    pub(super) fn differ(
+        &self,
+        binary: &Path,
+        endpoints: &[String],
+        prefix: &str,
+        patience: Duration,
+    ) -> Result<(), String> {
+        let mut digests = Vec::new();
+        for replica in 1..=endpoints.len() {
+            let deadline = Instant::now() + patience;
+            let digest = loop {
+                let moved = quorate_redis(binary, &["move", &replica.to_string()], endpoints);
+                let digest = moved.and_then(|_| digest(&endpoints[0], prefix, patience));
+                match digest {
+                    Err(why) if Instant::now() > deadline => return Err(why),
+                    Err(_) => std::thread::sleep(AGAIN),
+                    Ok(digest) => break digest,
+                }
+            };
+            digests.push(digest);
+        }
+        match digests.iter().all(|digest| *digest == digests[0]) {
+            true => Ok(()),
+            false => Err(format!("the servers have different data: {digests:?}")),
+        }
+    }
+}
+
+/// What `quorate redis` says.
+pub(super) fn quorate_redis(
+    binary: &Path,
+    words: &[&str],
+    endpoints: &[String],
+) -> Result<String, String> {
+    let output = Command::new(binary)
+        .arg("redis")
+        .args(words)
+        .args(["--endpoints", &endpoints.join(",")])
+        .output()
+        .map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => {
+            let why = String::from_utf8_lossy(&output.stderr);
+            Err(format!("quorate redis {}: {}", words.join(" "), why.trim()))
+        }
+    }
+}
+
+/// Signals the servers that a replica runs.
+pub(super) fn signal(replica: u32, signal: Signal) {
+    let threads = fs::read_dir(format!("/proc/{replica}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    for list in lists {
+        let pids = list.split_whitespace().filter_map(|pid| pid.parse().ok());
+        for pid in pids.filter_map(Pid::from_raw) {
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+/// A digest of the executor's keys that begin with this, which does not depend on the order within its tables.
+fn digest(url: &str, prefix: &str, patience: Duration) -> Result<String, String> {
+    let pattern = format!("{prefix}*");
+    match ask(url, &["EVAL", DIGEST, "0", &pattern], patience)? {
+        Reply::Bulk(digest) => Ok(String::from_utf8_lossy(&digest).into_owned()),
+        other => Err(format!("{url} has no digest: {other:?}")),
+    }
+}
+
+/// The reply to a request on a connection of its own.
+pub(super) fn ask(url: &str, words: &[&str], patience: Duration) -> Result<Reply, String> {
+    let address = url.rsplit('/').next().unwrap_or_default();
+    let failed = |error: std::io::Error| format!("{url}: {error}");
+    let mut stream = TcpStream::connect(address).map_err(failed)?;
+    stream.set_read_timeout(Some(patience)).map_err(failed)?;
+    let mut request = Vec::new();
+    encode_request(words, &mut request);
+    stream.write_all(&request).map_err(failed)?;
+    let mut input = BytesMut::new();
+    loop {
+        if let Some(reply) = Reply::take(&mut input).map_err(|_| format!("{url}: no reply"))? {
+            return Ok(reply);
+        }
+        let mut space = [0; 4096];
+        match stream.read(&mut space).map_err(failed)? {
+            0 => return Err(format!("{url}: the connection was closed")),
+            read => input.extend_from_slice(&space[..read]),
+        }
+    }
+}
+
+/// The pause before an executor is asked for again.
+const AGAIN: Duration = Duration::from_millis(50);
+/// Names, values and times to live, in the order of names.
+const DIGEST: &str = "local keys=redis.call('keys',ARGV[1]) table.sort(keys) local sum='' \
+    for _,key in ipairs(keys) do local kind=redis.call('type',key).ok local value \
+    if kind=='string' then value=redis.call('get',key) \
+    elseif kind=='set' then local all=redis.call('smembers',key) table.sort(all) value=table.concat(all,',') \
+    else value=redis.call('dump',key) end \
+    sum=redis.sha1hex(sum..key..'='..value..'@'..redis.call('pexpiretime',key)) end return sum";
