@@ -153,9 +153,9 @@ impl Field {
     fn executor(&self) -> Result<usize, String> {
         let endpoints = &self.replicas.endpoints;
         let table = quorate_redis(self.replicas.binary(), &["status"], endpoints)?;
-        let ids = table.lines().filter_map(executing);
+        let mut ids = table.lines().filter_map(executing);
         let id = ids
-            .last()
+            .next_back()
             .ok_or_else(|| format!("nobody executes:\n{table}"))?;
         Ok(id - 1)
     }
