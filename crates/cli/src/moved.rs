@@ -46,7 +46,7 @@ pub(crate) fn to_lab(command: &str, words: &[OsString]) -> Failure {
 }
 
 /// Benches of the laboratory, most of which `quorate bench` had once.
-const IN_LAB: [&str; 24] = [
+const IN_LAB: [&str; 25] = [
     "attack",
     "chaos",
     "clocks",
@@ -62,6 +62,7 @@ const IN_LAB: [&str; 24] = [
     "repeats",
     "ranges",
     "redis",
+    "redis-failover",
     "redis-rounds",
     "rings",
     "rounds",
