@@ -37,14 +37,15 @@ impl fmt::Display for ServerBinary {
 }
 
 impl ServerBinary {
-    /// The program at a path, or the first one in `PATH` that has the name of one.
+    /// The program at a path, or the first one in `PATH` that has the name given, or of one that is known.
     ///
     /// # Errors
     /// When there is none, or it is not what it has to be.
     pub fn find(given: Option<&Path>) -> Result<ServerBinary, ProcessError> {
+        let folders = env::var_os("PATH");
         let path = match given {
-            Some(path) => path.to_owned(),
-            None => in_path(env::var_os("PATH").as_deref()).ok_or(ProcessError::NotFound)?,
+            Some(path) => named(path, folders.as_deref()).unwrap_or_else(|| path.to_owned()),
+            None => in_path(folders.as_deref()).ok_or(ProcessError::NotFound)?,
         };
         let (flavour, version) = match version_of(&path) {
             Ok(found) => found,
@@ -74,6 +75,14 @@ fn in_path(path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
         .iter()
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     candidates.into_iter().find(|path| path.is_file())
+}
+
+/// The first program of a name, where no folder is given with it.
+fn named(name: &Path, path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
+    let is_bare = name.components().count() == 1;
+    let folders = env::split_paths(path.filter(|_| is_bare)?);
+    let mut candidates = folders.map(|folder| folder.join(name));
+    candidates.find(|path| path.is_file())
 }
 
 /// What a program says of itself.
@@ -123,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn valkey_is_preferred_to_redis() {
+    fn names_are_looked_for_in_path_and_valkey_first() {
         let dir = tempfile::tempdir().unwrap();
         let [one, two] = ["one", "two"].map(|name| dir.path().join(name));
         for folder in [&one, &two] {
@@ -135,6 +144,10 @@ mod tests {
         program(&two.join("valkey-server"), "Valkey server v=9.1.2 sha=0");
         assert_eq!(in_path(Some(&both)), Some(two.join("valkey-server")));
         assert_eq!(in_path(None), None);
+        let find = |name: &str| named(Path::new(name), Some(&both));
+        assert_eq!(find("redis-server"), Some(one.join("redis-server")));
+        assert_eq!(find("redis-server-8"), None);
+        assert_eq!(find("one/redis-server"), None);
     }
 
     #[test]
