@@ -138,6 +138,8 @@ pub(crate) struct Inner {
 /// What the application and the driver of one replica share.
 pub struct Shared {
     inner: Mutex<Inner>,
+    /// What the stream begins over.
+    genesis: Base,
     files: Arc<dyn Files>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
@@ -171,18 +173,20 @@ impl Shared {
             len: GENESIS_OFFSET,
             ..StreamState::default()
         };
+        let genesis = Base {
+            rdb,
+            offset: GENESIS_OFFSET,
+        };
         let inner = Inner {
             state,
             history: History::new(GENESIS_OFFSET),
-            base: Base {
-                rdb,
-                offset: GENESIS_OFFSET,
-            },
+            base: genesis.clone(),
             claims: VecDeque::new(),
             installs: 0,
         };
         Arc::new(Shared {
             inner: Mutex::new(inner),
+            genesis,
             files,
             wake,
         })
@@ -216,6 +220,23 @@ impl Shared {
         }
         drop(inner);
         (self.wake)();
+    }
+
+    /// The log is applied from its first slot, and may have been before: a host that opens its folder reads the log
+    /// again when it has mended it.
+    pub(crate) fn begin_anew(&self) {
+        let mut inner = self.lock();
+        if inner.history.end() == GENESIS_OFFSET && inner.state.epoch == 0 {
+            return;
+        }
+        inner.state = StreamState {
+            len: GENESIS_OFFSET,
+            ..StreamState::default()
+        };
+        inner.base = self.genesis.clone();
+        inner.history = History::new(GENESIS_OFFSET);
+        inner.claims.clear();
+        inner.installs += 1;
     }
 
     /// A state came from a peer, or from the own disk.

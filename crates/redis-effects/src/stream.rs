@@ -31,6 +31,7 @@ pub struct Stream {
     state: State,
     attempts: VecDeque<Attempt>,
     shared: Arc<Shared>,
+    /// What is loaded into an empty stream; it ends with the first bytes that are shared.
     loading: Option<Box<Loading>>,
 }
 
@@ -50,8 +51,11 @@ impl Stream {
         }
     }
 
-    fn publish(&self, change: Change) {
+    fn publish(&mut self, change: Change) {
         if !change.bytes.is_empty() || change.claim.is_some() {
+            if self.loading.take().is_some() {
+                self.shared.begin_anew();
+            }
             self.shared
                 .publish(change.stream, change.bytes, change.claim);
         }

@@ -249,6 +249,23 @@ fn snapshots_carry_everything_and_damaged_ones_are_refused() {
     }
 }
 
+/// A host that mends its log while it opens reads it twice, each time into an empty application.
+#[test]
+fn a_log_that_is_read_twice_makes_one_stream() {
+    let opened = stream();
+    let mut last = opened.empty();
+    for _ in 0..2 {
+        last = opened.empty();
+        apply(&mut last, &claim(0, A));
+        apply(&mut last, &effects(1, GENESIS_OFFSET, "abc", true));
+        assert_eq!(state(&last).len, GENESIS_OFFSET + 3);
+    }
+    let mut other = stream().empty();
+    apply(&mut other, &claim(0, A));
+    apply(&mut other, &effects(1, GENESIS_OFFSET, "abc", true));
+    assert_eq!(pieces(&mut last), pieces(&mut other));
+}
+
 /// A replica may have applied a claim before its driver begins: clients that come to it are led to the executor.
 #[test]
 fn a_driver_tells_of_an_executor_that_was_there_before_it() {
