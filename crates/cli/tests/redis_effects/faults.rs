@@ -167,9 +167,7 @@ fn effects_that_were_never_ordered_are_gone_with_their_executor() {
         client: None,
         ..counter
     };
-    for id in &others {
-        up.wait_for(&format!("replica {id} serves again"));
-    }
+    // They serve again in either order.
     counter.count(50);
     signal(frozen, Signal::CONT);
     assert_eq!(alone.next(), None, "what nobody ordered is not answered");
