@@ -7,8 +7,8 @@
 #   scripts/redis-apps.sh --apps celery                  # open: see below
 #   scripts/redis-apps.sh --apps bullmq --protocol nezha --redis-server /usr/bin/valkey-server
 #
-# Celery runs by name alone: its worker (5.7, with processes) ends or hangs by errors of its own once connections to
-# its broker were refused several times, so that a run with twenty kills of replicas does not come to its end.
+# Celery runs by name alone: with twenty kills of each kind tasks were missing, and its worker (5.7, with processes)
+# ended in an error and hung. Whose fault that is was not found.
 #
 # QUORATE names the executable; without it one is built. Needs node with npm, python3, and a server; libraries go to a
 # folder under target/.

@@ -88,6 +88,31 @@ pub struct Status {
     pub free_bytes: Option<u64>,
 }
 
+impl Status {
+    /// Why what takes a feature level cannot be asked for yet; `None` once the group has that level.
+    #[must_use]
+    pub fn lacks_level(&self, what: &str, needed: u32) -> Option<String> {
+        if self.level >= needed {
+            return None;
+        }
+        let behind: Vec<String> = (self.members.iter())
+            .filter(|member| self.behind.contains(&member.id))
+            .map(|member| format!("{} ({})", member.id, member.name))
+            .collect();
+        let why = match behind.is_empty() {
+            true => "it is raised by itself in a moment".to_owned(),
+            false => format!(
+                "it is raised by itself once all replicas run a program that knows it, and this one waits for {}",
+                behind.join(", ")
+            ),
+        };
+        let level = self.level;
+        Some(format!(
+            "{what} take feature level {needed}, and this cluster is at {level}: {why}"
+        ))
+    }
+}
+
 /// An alarm as faces show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RaisedAlarm {

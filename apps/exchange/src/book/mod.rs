@@ -278,7 +278,7 @@ impl Book {
         self.phase
     }
 
-    /// What the book was made for.
+    /// The prices, the bound of orders and the reference price by which this book was made.
     #[must_use]
     pub fn rules(&self) -> BookRules {
         self.rules

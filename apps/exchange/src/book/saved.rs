@@ -25,7 +25,7 @@ impl Book {
     /// The book that [`Book::save`] wrote.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// [`WireError`] when the bytes end early, or hold a value that no saved book has.
     pub fn load(bytes: &[u8]) -> Result<Book, WireError> {
         let mut from = Reader::new(bytes);
         let book = Book::read(&mut from)?;

@@ -140,9 +140,9 @@ pub struct NewOrder {
     pub side: Side,
     /// The lots to trade, at least 1 and at most [`QUANTITY_MAX`].
     pub quantity: u64,
-    /// What bounds its price.
+    /// The bound of the order's price, or of the money it may spend.
     pub pricing: Pricing,
-    /// How long it lives.
+    /// How long the order lives.
     pub time_in_force: TimeInForce,
     /// Whether it is refused where it would trade at once.
     pub post_only: bool,
@@ -221,7 +221,7 @@ pub enum Phase {
     Halted,
 }
 
-/// What a book is made for.
+/// The prices of a book, and its bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BookRules {
     /// The lowest price, at least 1 tick.

@@ -1,4 +1,4 @@
-//! What a book shows of itself.
+//! Questions to a book: its best prices, its levels, its open orders.
 
 use super::Book;
 use super::slots::{NONE, Slot};

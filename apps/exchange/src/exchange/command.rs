@@ -62,9 +62,9 @@ pub enum Action {
         side: Side,
         /// The lots to trade.
         quantity: u64,
-        /// What bounds its price.
+        /// The bound of the order's price, or of the money it may spend.
         pricing: Pricing,
-        /// How long it lives.
+        /// How long the order lives.
         time_in_force: TimeInForce,
         /// Whether it is refused where it would trade at once.
         post_only: bool,

@@ -135,7 +135,7 @@ fn a_tap_that_is_cut_loses_no_half_of_a_transaction() {
 #[test]
 fn effects_that_were_never_ordered_are_gone_with_their_executor() {
     let home = Home::new();
-    let Some(mut up) = start(&home, &["--restart", "--durability", "disk"]) else {
+    let Some(up) = start(&home, &["--restart", "--durability", "disk"]) else {
         return;
     };
     let mut counter = Counter::new(&up.urls);

@@ -220,24 +220,10 @@ impl Face {
     /// Refuses changes that a replica of the group may not know yet.
     async fn demand_level(&self) -> Result<(), Status> {
         let replica = self.replica_at(USERS_LEVEL).await?;
-        if replica.level >= USERS_LEVEL {
-            return Ok(());
+        match replica.lacks_level("users and roles", USERS_LEVEL) {
+            Some(why) => Err(Status::failed_precondition(format!("quorate: {why}"))),
+            None => Ok(()),
         }
-        let behind: Vec<String> = (replica.members.iter())
-            .filter(|member| replica.behind.contains(&member.id))
-            .map(|member| format!("{} ({})", member.id, member.name))
-            .collect();
-        let why = match behind.is_empty() {
-            true => "it is raised by itself in a moment".to_owned(),
-            false => format!(
-                "it is raised by itself once all replicas run a program that knows it, and this one waits for {}",
-                behind.join(", ")
-            ),
-        };
-        Err(Status::failed_precondition(format!(
-            "quorate: users and roles take feature level {USERS_LEVEL}, and this cluster is at {}: {why}",
-            replica.level
-        )))
     }
 
     /// The hash of a new password. Who may not set one has none hashed.

@@ -122,23 +122,8 @@ impl Session {
             Ok(status) => status,
             Err(failure) => return self.failed(failure, 1),
         };
-        if status.level < REDIS_USERS_LEVEL {
-            let is_behind = |id| status.behind.contains(id);
-            let behind = status.members.iter().filter(|member| is_behind(&member.id));
-            let behind: Vec<String> = behind
-                .map(|member| format!("{} ({})", member.id, member.name))
-                .collect();
-            let why = match behind.is_empty() {
-                true => "it is raised by itself in a moment".to_owned(),
-                false => format!(
-                    "it is raised by itself once all replicas run a program that knows it, and this one waits for {}",
-                    behind.join(", ")
-                ),
-            };
-            self.error(&format!(
-                "ERR changes of users take feature level {REDIS_USERS_LEVEL}, and this cluster is at {}: {why}",
-                status.level
-            ));
+        if let Some(why) = status.lacks_level("changes of users", REDIS_USERS_LEVEL) {
+            self.error(&format!("ERR {why}"));
             return Ok(());
         }
         let asker = self.asker();

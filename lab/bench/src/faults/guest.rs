@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use quorate_load::replicas::wait_voting;
 use quorate_tooling::launch::{Launch, Running};
 use quorate_tooling::ports::free_ports;
+
+use super::operators::operate;
 
 /// A running replica that was added to the cluster.
 #[derive(Debug)]
@@ -53,7 +54,11 @@ impl Guest {
         let binary = fs::canonicalize(binary);
         let binary = binary.map_err(|error| format!("no program to run: {error}"))?;
         let peer_url = format!("http://127.0.0.1:{}", ports + 1);
-        let said = cluster(&binary, endpoints, &["add", "--peer-url", &peer_url])?;
+        let said = operate(
+            &binary,
+            &["cluster", "add", "--peer-url", &peer_url],
+            endpoints,
+        )?;
         let printed = printed(&said).ok_or_else(|| format!("no command in {said:?}"))?;
         let mut guest = Guest {
             id: printed.id,
@@ -109,7 +114,7 @@ impl Guest {
         let deadline = Instant::now() + self.patience;
         let id = self.id.to_string();
         // The change before may not be done.
-        while let Err(why) = cluster(&self.binary, endpoints, &["remove", &id]) {
+        while let Err(why) = operate(&self.binary, &["cluster", "remove", &id], endpoints) {
             if Instant::now() > deadline {
                 return Err(why);
             }
@@ -126,24 +131,6 @@ impl Guest {
             std::thread::sleep(POLL);
         }
         Ok(())
-    }
-}
-
-/// What `quorate cluster` says.
-fn cluster(binary: &Path, endpoints: &[String], words: &[&str]) -> Result<String, String> {
-    let output = Command::new(binary)
-        .arg("cluster")
-        .args(words)
-        .args(["--endpoints", &endpoints.join(",")])
-        .output()
-        .map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!(
-            "quorate cluster {}: {}",
-            words.join(" "),
-            String::from_utf8_lossy(&output.stderr).trim()
-        )),
     }
 }
 

@@ -13,6 +13,7 @@ mod args;
 pub mod chaos;
 mod client;
 mod guest;
+mod operators;
 pub mod redis;
 mod requests;
 pub mod rounds;

@@ -181,7 +181,7 @@ impl Pair {
         "reduced"
     }
 
-    /// What concerns many orders.
+    /// A step that concerns many orders at once: a mass cancel, the end of a day, saving and loading, another phase.
     fn step_all(&mut self, out: &mut Vec<Event>, said: &mut Vec<Said>) -> &'static str {
         match self.rng.u32(0..10) {
             0 => {

@@ -11,8 +11,9 @@ use quorate_tooling::cleanup;
 use quorate_tooling::terminal::say;
 
 use super::operators_url;
-use super::servers::{RealServers, ask, quorate_redis};
+use super::servers::{RealServers, ask};
 use crate::faults::args::FaultArgs;
+use crate::faults::operators::operate;
 
 /// The options of `bench redis-failover`.
 #[derive(Debug, Clone, Args)]
@@ -152,7 +153,7 @@ impl Field {
     /// The index of the replica that executes.
     fn executor(&self) -> Result<usize, String> {
         let endpoints = &self.replicas.endpoints;
-        let table = quorate_redis(self.replicas.binary(), &["status"], endpoints)?;
+        let table = operate(self.replicas.binary(), &["redis", "status"], endpoints)?;
         let mut ids = table.lines().filter_map(executing);
         let id = ids
             .next_back()

@@ -11,7 +11,7 @@ mod history;
 mod servers;
 
 use std::fmt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -28,6 +28,7 @@ use tokio::runtime::Runtime;
 
 use super::args::{FaultArgs, check_clients};
 use super::guest::{Guest, GuestFace};
+use super::operators::operate;
 use super::series::{RoundReport, Series, Turn, runtime, verdict};
 use client::{Client, MEMBERS, Shared, Told};
 use servers::RealServers;
@@ -363,15 +364,8 @@ impl Field<'_> {
             true => args.faults.protocol.clone(),
             false => args.other_protocol.clone(),
         };
-        let output = Command::new(self.replicas.binary())
-            .args(["cluster", "switch", &other, "--endpoints"])
-            .arg(self.replicas.endpoints.join(","))
-            .output()
-            .map_err(|error| format!("cannot run quorate cluster: {error}"))?;
-        if !output.status.success() {
-            let why = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("quorate cluster switch {other}: {}", why.trim()));
-        }
+        let words = ["cluster", "switch", &other];
+        operate(self.replicas.binary(), &words, &self.replicas.endpoints)?;
         self.protocol = other;
         Ok(())
     }

@@ -4,12 +4,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use quorate_resp::{Reply, encode_request};
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::faults::operators::operate;
 
 /// Real servers, one for each replica.
 #[derive(Debug, Clone)]
@@ -43,7 +44,7 @@ impl RealServers {
         for replica in 1..=endpoints.len() {
             let deadline = Instant::now() + patience;
             let digest = loop {
-                let moved = quorate_redis(binary, &["move", &replica.to_string()], endpoints);
+                let moved = operate(binary, &["redis", "move", &replica.to_string()], endpoints);
                 let digest = moved.and_then(|_| digest(&endpoints[0], prefix, patience));
                 match digest {
                     Err(why) if Instant::now() > deadline => return Err(why),
@@ -56,27 +57,6 @@ impl RealServers {
         match digests.iter().all(|digest| *digest == digests[0]) {
             true => Ok(()),
             false => Err(format!("the servers have different data: {digests:?}")),
-        }
-    }
-}
-
-/// What `quorate redis` says.
-pub(super) fn quorate_redis(
-    binary: &Path,
-    words: &[&str],
-    endpoints: &[String],
-) -> Result<String, String> {
-    let output = Command::new(binary)
-        .arg("redis")
-        .args(words)
-        .args(["--endpoints", &endpoints.join(",")])
-        .output()
-        .map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => {
-            let why = String::from_utf8_lossy(&output.stderr);
-            Err(format!("quorate redis {}: {}", words.join(" "), why.trim()))
         }
     }
 }
