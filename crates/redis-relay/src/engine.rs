@@ -19,7 +19,7 @@ use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep_until};
 
 /// How often the replica is asked about its peers while clients wait.
-const LOOK_AGAIN: Duration = Duration::from_millis(150);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Events that are taken before clients have their turn.
 const EVENTS_PER_TURN: usize = 256;
 /// Probes of other replicas that may wait for their answer.

@@ -41,10 +41,13 @@ impl Orders for Replica {
     }
 }
 
-/// How a replica stands among its peers: the leader claims first, then members by number.
+/// How a replica stands among its peers: the leader claims first, then members by number. One whose link is down is
+/// waited for by none.
 fn look(status: &Status) -> Look {
     let members = status.members.iter().filter(|member| !member.is_learner);
     let mut order: Vec<ReplicaId> = members.map(|member| member.id).collect();
+    let replicas = order.len() as u32;
+    order.retain(|id| *id == status.me || status.links_up.contains(id));
     order.sort_by_key(|id| (Some(*id) != status.leader, *id));
     let place = order.iter().position(|id| *id == status.me);
     let others = status
@@ -53,7 +56,7 @@ fn look(status: &Status) -> Look {
         .filter(|member| member.id != status.me);
     Look {
         rank: place.unwrap_or(order.len()) as u32,
-        replicas: order.len() as u32,
+        replicas,
         peers: others
             .map(|member| (member.id, !status.links_up.contains(&member.id)))
             .collect(),

@@ -60,7 +60,7 @@ impl Config {
             link_secret: String::new(),
             link_port: 0,
             claim_after_ns: 800 * MS,
-            claim_after_down_ns: 300 * MS,
+            claim_after_down_ns: 150 * MS,
             rank_step_ns: 100 * MS,
             hang_max_ns: 30_000 * MS,
             held_bytes_max: 64 << 20,
