@@ -27,7 +27,7 @@ pub struct Config {
     pub link_secret: String,
     /// The loopback port at which the server finds the driver.
     pub link_port: u16,
-    /// How long an executor may answer no probe before others claim.
+    /// How long an executor may answer no probe before others claim; longer where executors have changed often.
     pub claim_after_ns: u64,
     /// How long, where the link to the executor's replica is known to be down.
     pub claim_after_down_ns: u64,

@@ -13,6 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// When a claim that came to nothing may be followed by another.
 const CLAIM_AGAIN_NS: u64 = 500 * MS;
+/// An epoch that ends sooner may have ended for want of time, not of an executor.
+const CALM_NS: u64 = 4_000 * MS;
+/// How often the patience with executors is doubled, at most.
+const DOUBLED_MAX: u32 = 3;
 /// Probes of one period.
 const PROBES: u64 = 4;
 /// Probes of peers that wait for a quorum, at most.
@@ -30,6 +34,9 @@ pub(super) struct Demand {
     epoch_ns: u64,
     probed_ns: u64,
     down: BTreeSet<ReplicaId>,
+    /// How often the patience with an executor is doubled: on machines that are too busy to answer in time, claims
+    /// over claims would leave nobody the time to serve.
+    doubled: u32,
     claim_token: Option<u64>,
     claim_again_ns: u64,
     /// Probes of peers by the token of the quorum's answer: the peer's token, and the epoch.
@@ -63,13 +70,31 @@ impl Demand {
         };
     }
 
-    pub(super) fn saw_epoch(&mut self, now_ns: u64) {
+    /// Another epoch began, after that of `over`.
+    fn saw_epoch(&mut self, over: Option<ReplicaId>, patience_ns: u64, now_ns: u64) {
+        let lasted_ns = now_ns.saturating_sub(self.epoch_ns);
+        let was_reached = over.is_some_and(|executor| !self.down.contains(&executor));
+        self.doubled = match was_reached && lasted_ns < CALM_NS.max(2 * patience_ns) {
+            true => (self.doubled + 1).min(DOUBLED_MAX),
+            false => 0,
+        };
         self.epoch_ns = now_ns;
         self.claim_token = None;
     }
 }
 
 impl Driver {
+    /// Another epoch began, after that of `over`.
+    pub(super) fn saw_epoch(&mut self, over: Option<ReplicaId>) {
+        let patience_ns = self.patience_ns();
+        self.demand.saw_epoch(over, patience_ns, self.now_ns);
+    }
+
+    /// How long an executor that is reached may answer no probe.
+    fn patience_ns(&self) -> u64 {
+        self.config.claim_after_ns << self.demand.doubled
+    }
+
     pub(super) fn advance_demand(&mut self) {
         let Some(waiting_ns) = self.demand.waiting_ns else {
             return;
@@ -83,7 +108,7 @@ impl Driver {
             None => 0,
             Some(executor) if executor == self.config.me => 0,
             Some(executor) if demand.down.contains(&executor) => self.config.claim_after_down_ns,
-            Some(_) => self.config.claim_after_ns,
+            Some(_) => self.patience_ns(),
         };
         let heard_ns = waiting_ns.max(demand.alive_ns).max(demand.epoch_ns);
         if let Some(peer) = self.stream.executor

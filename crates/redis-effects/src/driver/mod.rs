@@ -245,9 +245,10 @@ impl Driver {
             self.saw_install();
         }
         if state.epoch != self.stream.epoch || state.executor != self.stream.executor {
+            let over = self.stream.executor;
             self.stream = state;
             self.tell_of_executor();
-            self.demand.saw_epoch(self.now_ns);
+            self.saw_epoch(over.filter(|executor| state.executor != Some(*executor)));
         }
         self.stream = state;
     }

@@ -1,4 +1,4 @@
-//! A server that answers, and takes nothing of the stream.
+//! A replica that follows: its server that takes nothing of the stream, and its patience with executors.
 
 use bytes::Bytes;
 use quorate_core::{Application, At, ReplicaId, Wire};
@@ -16,6 +16,16 @@ const VERSION: ServerVersion = ServerVersion {
     number: (8, 1, 0),
 };
 
+/// The claim of another replica; no two that follow each other are of one.
+fn claim(over: u64) -> Command {
+    Command::Claim {
+        over,
+        by: ReplicaId(2 + (over % 2) as u16),
+        boot: 1,
+        version: VERSION,
+    }
+}
+
 /// A driver, a stream that another replica makes longer, and a server that is at this offset.
 struct Group {
     driver: Driver,
@@ -25,19 +35,14 @@ struct Group {
     offset: u64,
     /// Why servers were replaced.
     reloads: Vec<String>,
+    claims: u64,
 }
 
 impl Group {
     fn new() -> Group {
         let shared = Shared::new(Arc::new(MemoryFiles), Box::new(|| {}));
         let mut stream = Stream::new(Arc::clone(&shared));
-        let claim = Command::Claim {
-            over: 0,
-            by: ReplicaId(2),
-            boot: 1,
-            version: VERSION,
-        };
-        stream.apply(At::default(), &claim.to_bytes(), &[]);
+        stream.apply(At::default(), &claim(0).to_bytes(), &[]);
         let mut group = Group {
             driver: Driver::new(Config::new(ReplicaId(1), 1, VERSION), shared),
             stream,
@@ -45,6 +50,7 @@ impl Group {
             now_ns: 0,
             offset: GENESIS_OFFSET,
             reloads: Vec::new(),
+            claims: 0,
         };
         let (life, conn) = (LIFE, Conn::Control);
         group.tell(Input::Started { life });
@@ -75,9 +81,24 @@ impl Group {
                     self.say(Conn::Control, &format!("{parts}:{offset}\r\n"));
                 }
                 Output::Note(Note::Reload { why, .. }) => self.reloads.push(why),
+                Output::Submit { .. } => self.claims += 1,
                 _ => {}
             }
         }
+    }
+
+    /// How long the driver waits, in milliseconds, before it claims over an epoch; another replica does so first.
+    fn waits_before_claim(&mut self, over: u64) -> u64 {
+        let began_ns = self.now_ns;
+        while self.claims == 0 {
+            self.now_ns += STEP_NS;
+            self.tell(Input::Tick);
+        }
+        self.claims = 0;
+        self.stream
+            .apply(At::default(), &claim(over).to_bytes(), &[]);
+        self.tell(Input::Shared);
+        (self.now_ns - began_ns) / 1_000_000
     }
 
     /// The stream gets longer by one unit.
@@ -143,4 +164,33 @@ fn a_server_that_takes_the_stream_slowly_stays() {
         group.offset += 14;
     }
     assert_eq!(group.reloads, Vec::<String>::new());
+}
+
+#[test]
+fn where_executors_change_often_each_is_given_longer() {
+    let mut group = Group::new();
+    group.tell(Input::Waiting(true));
+    let waits: Vec<u64> = (1..7).map(|over| group.waits_before_claim(over)).collect();
+    assert_eq!(waits, [800, 1600, 3200, 6400, 6400, 6400]);
+    group.tell(Input::Waiting(false));
+    group.pass(60);
+    group.tell(Input::Waiting(true));
+    let waits: Vec<u64> = (7..10).map(|over| group.waits_before_claim(over)).collect();
+    assert_eq!(waits, [6400, 800, 1600], "it has served for a minute");
+}
+
+#[test]
+fn an_executor_that_is_cut_off_is_given_no_longer() {
+    let mut group = Group::new();
+    for over in 1..6 {
+        group.pass(1);
+        group.tell(Input::Waiting(true));
+        let peer = ReplicaId(2 + (over + 1) as u16 % 2);
+        let down = true;
+        group.tell(Input::PeerDown { peer, down });
+        assert_eq!(group.waits_before_claim(over), 200);
+        let down = false;
+        group.tell(Input::PeerDown { peer, down });
+        group.tell(Input::Waiting(false));
+    }
 }
