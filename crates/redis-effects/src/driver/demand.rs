@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// When a claim that came to nothing may be followed by another.
 const CLAIM_AGAIN_NS: u64 = 500 * MS;
 /// An epoch that ends sooner may have ended for want of time, not of an executor.
-const CALM_NS: u64 = 4_000 * MS;
+const CALM_NS: u64 = 2_000 * MS;
 /// How often the patience with executors is doubled, at most.
 const DOUBLED_MAX: u32 = 3;
 /// Probes of one period.
@@ -73,10 +73,13 @@ impl Demand {
     /// Another epoch began, after that of `over`.
     fn saw_epoch(&mut self, over: Option<ReplicaId>, patience_ns: u64, now_ns: u64) {
         let lasted_ns = now_ns.saturating_sub(self.epoch_ns);
-        let was_reached = over.is_some_and(|executor| !self.down.contains(&executor));
-        self.doubled = match was_reached && lasted_ns < CALM_NS.max(2 * patience_ns) {
-            true => (self.doubled + 1).min(DOUBLED_MAX),
-            false => 0,
+        let is_cut_off = over.is_some_and(|executor| self.down.contains(&executor));
+        let was_calm = lasted_ns >= CALM_NS.max(2 * patience_ns);
+        self.doubled = match over {
+            // Links are looked at while clients wait.
+            Some(_) if !was_calm && !self.is_waiting() => self.doubled,
+            Some(_) if !was_calm && !is_cut_off => (self.doubled + 1).min(DOUBLED_MAX),
+            _ => 0,
         };
         self.epoch_ns = now_ns;
         self.claim_token = None;

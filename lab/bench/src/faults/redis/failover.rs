@@ -71,16 +71,20 @@ fn turns(args: &RedisFailoverArgs) -> Result<(), String> {
     for turn in 0..args.turns {
         for (kind, silences) in args.kind.iter().zip(&mut silences) {
             let silence = field.turn(*kind)?;
-            say(format_args!("turn {}, {kind:?}: {silence:.0?}", turn + 1));
+            say(format_args!(
+                "turn {}, {kind:?}: {} ms",
+                turn + 1,
+                silence.as_millis()
+            ));
             silences.push(silence);
         }
     }
     for (kind, mut silences) in args.kind.iter().zip(silences) {
         silences.sort();
-        let median = silences[silences.len() / 2];
-        let worst = silences[silences.len() - 1];
+        let median = silences[silences.len() / 2].as_millis();
+        let worst = silences[silences.len() - 1].as_millis();
         let count = silences.len();
-        println!("{kind:?}: median {median:.0?}, worst {worst:.0?} of {count}");
+        println!("{kind:?}: median {median} ms, worst {worst} ms of {count}");
     }
     Ok(())
 }
