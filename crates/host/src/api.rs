@@ -286,7 +286,7 @@ pub struct Flush {
     pub fragments: Vec<Write>,
     /// Whether something waits for these bytes to be on stable storage.
     pub sync: bool,
-    /// Hand this back in [`Completed::Flush`] once done.
+    /// Hand this back in [`Completed::Flush`](crate::Completed::Flush) once done.
     pub through: Position,
 }
 
@@ -302,7 +302,7 @@ pub enum Store {
 /// A read of the log for a peer that catches up, or of a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogRead {
-    /// Hand this back in [`Completed::Read`].
+    /// Hand this back in [`Completed::Read`](crate::Completed::Read).
     pub token: u64,
     /// In whose segments.
     pub store: Store,

@@ -1,6 +1,6 @@
 //! Rabia: leaderless state machine replication with randomised consensus (Pan et al., SOSP'21).
 //!
-//! Its machine is in [`weak_mvc`], for Racos orders its candidates with the same one; here is
+//! Its machine is in `weak_mvc`, for Racos orders its candidates with the same one; here is
 //! what makes it Rabia: parameters, the paper's figures, and what breaks it. `README.md` beside this file
 //! says which function embodies which line, where we depart from the paper, and why that is safe too.
 

@@ -5,13 +5,13 @@
 //! without its payloads, goes to all, and Weak-MVC orders it as Rabia orders batches. Nobody leads, and every
 //! replica writes `1/k` of what it stores. Small values travel whole within batches, as in Rabia.
 //!
-//! The slots are [`crate::rabia::weak_mvc`]'s, with one lane for each origin, so that origins do not compete; idle
+//! The slots are `crate::rabia::weak_mvc`'s, with one lane for each origin, so that origins do not compete; idle
 //! lanes cost no message (its documentation). This machine has one of those within it and does what is left:
 //! segments, acknowledgements, and what becomes of both.
 //!
 //! # Why it is safe
 //!
-//! All that [`crate::rabia::weak_mvc`] argues for slots (I1 to I10) stands: a candidate is a batch to it, and
+//! All that `crate::rabia::weak_mvc` argues for slots (I1 to I10) stands: a candidate is a batch to it, and
 //! `k + f` is none of its thresholds. `README.md` beside this file maps the paper to the functions.
 //!
 //! - C1: what is proposed had `k + f` durable holders first. An acknowledgement is sent behind the record of

@@ -7,7 +7,7 @@
 //! # Why it is safe
 //!
 //! `README.md` beside this file maps the paper to the functions and says where we depart from it.
-//! [`Machine::check`] asserts what one replica can see, the tests watch the rest:
+//! `Machine::check` asserts what one replica can see, the tests watch the rest:
 //!
 //! - I1: one value per slot and ballot. A ballot is led once: [`Record::Candidacy`] is durable
 //!   before it is used, and the next life takes a higher one. A leader proposes once per slot.
@@ -25,11 +25,11 @@
 //! - I9: nothing new is proposed `window` slots beyond the first one not delivered.
 //! - I10: a read sees every write completed before it began (`reads.rs`).
 //! - I12: an entry takes effect once: proposed by two leaders it may get two slots, and the second
-//!   is a no-op everywhere alike ([`DecidedSet`]).
+//!   is a no-op everywhere alike (`DecidedSet`).
 //!
 //! # Whose accepts a choice counts
 //!
-//! A peer's accept is durable when it is said. The leader's own counts once [`Input::Durable`] has
+//! A peer's accept is durable when it is said. The leader's own counts once `Input::Durable` has
 //! confirmed it. Its Accept messages leave before: they promise nothing, and peers write while the
 //! leader does.
 //!

@@ -13,8 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// When a claim that came to nothing may be followed by another.
 const CLAIM_AGAIN_NS: u64 = 500 * MS;
-/// An epoch that ends sooner may have ended for want of time, not of an executor.
-const CALM_NS: u64 = 2_000 * MS;
 /// How often the patience with executors is doubled, at most.
 const DOUBLED_MAX: u32 = 3;
 /// Probes of one period.
@@ -74,7 +72,8 @@ impl Demand {
     fn saw_epoch(&mut self, over: Option<ReplicaId>, patience_ns: u64, now_ns: u64) {
         let lasted_ns = now_ns.saturating_sub(self.epoch_ns);
         let is_cut_off = over.is_some_and(|executor| self.down.contains(&executor));
-        let was_calm = lasted_ns >= CALM_NS.max(2 * patience_ns);
+        // One that ends sooner may have ended for want of time, not of an executor.
+        let was_calm = lasted_ns >= patience_ns + patience_ns / 2;
         self.doubled = match over {
             // Links are looked at while clients wait.
             Some(_) if !was_calm && !self.is_waiting() => self.doubled,
