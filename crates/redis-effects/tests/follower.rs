@@ -36,6 +36,8 @@ struct Group {
     /// Why servers were replaced.
     reloads: Vec<String>,
     claims: u64,
+    /// Whether the executor answers probes.
+    answers: bool,
 }
 
 impl Group {
@@ -51,6 +53,7 @@ impl Group {
             offset: GENESIS_OFFSET,
             reloads: Vec::new(),
             claims: 0,
+            answers: false,
         };
         let (life, conn) = (LIFE, Conn::Control);
         group.tell(Input::Started { life });
@@ -82,6 +85,7 @@ impl Group {
                 }
                 Output::Note(Note::Reload { why, .. }) => self.reloads.push(why),
                 Output::Submit { .. } => self.claims += 1,
+                Output::Probe { peer, .. } if self.answers => self.tell(Input::PeerAlive { peer }),
                 _ => {}
             }
         }
@@ -183,7 +187,7 @@ fn where_executors_change_often_each_is_given_longer() {
 fn an_executor_that_is_cut_off_is_given_no_longer() {
     let mut group = Group::new();
     for over in 1..6 {
-        group.pass(1);
+        group.pass(4);
         group.tell(Input::Waiting(true));
         let peer = ReplicaId(2 + (over + 1) as u16 % 2);
         let down = true;
@@ -193,4 +197,35 @@ fn an_executor_that_is_cut_off_is_given_no_longer() {
         group.tell(Input::PeerDown { peer, down });
         group.tell(Input::Waiting(false));
     }
+}
+
+/// Clients wait half a second, and come again after a while.
+fn wait_and_give_up(group: &mut Group, times: u32, pause_steps: u64) {
+    for _ in 0..times {
+        group.tell(Input::Waiting(true));
+        for _ in 0..5 {
+            group.now_ns += STEP_NS;
+            group.tell(Input::Tick);
+        }
+        group.tell(Input::Waiting(false));
+        group.now_ns += pause_steps * STEP_NS;
+    }
+}
+
+#[test]
+fn an_executor_is_given_up_though_no_client_waits_that_long() {
+    let mut group = Group::new();
+    wait_and_give_up(&mut group, 2, 1);
+    assert_eq!(group.claims, 1, "it was silent for 1100 ms");
+}
+
+#[test]
+fn an_executor_that_answers_is_not_given_up_whenever_clients_come() {
+    let mut group = Group::new();
+    group.answers = true;
+    wait_and_give_up(&mut group, 20, 1);
+    wait_and_give_up(&mut group, 20, 20);
+    group.answers = false;
+    wait_and_give_up(&mut group, 20, 31);
+    assert_eq!(group.claims, 0);
 }

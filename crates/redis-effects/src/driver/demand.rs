@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// When a claim that came to nothing may be followed by another.
 const CLAIM_AGAIN_NS: u64 = 500 * MS;
+/// How soon a client comes again that has given up: whoever left one without an answer is waited for since then.
+const AGAIN_NS: u64 = 3_000 * MS;
 /// How often the patience with executors is doubled, at most.
 const DOUBLED_MAX: u32 = 3;
 /// Probes of one period.
@@ -26,8 +28,11 @@ pub(super) struct Demand {
     pub(super) rank: u32,
     /// The epoch that an own claim began, and the length at which it did: to take office in.
     pub(super) won: Option<(u64, u64)>,
-    /// Since when a client waits.
-    waiting_ns: Option<u64>,
+    is_waiting: bool,
+    /// Since when clients wait, or have waited: one may give up before the executor is given up.
+    since_ns: u64,
+    /// When the last one ceased to wait.
+    ended_ns: u64,
     alive_ns: u64,
     epoch_ns: u64,
     probed_ns: u64,
@@ -43,16 +48,20 @@ pub(super) struct Demand {
 
 impl Demand {
     pub(super) fn wait(&mut self, waiting: bool, now_ns: u64) {
+        if waiting == self.is_waiting {
+            return;
+        }
+        self.is_waiting = waiting;
+        let is_answered = self.alive_ns >= self.probed_ns;
         match waiting {
-            true => {
-                self.waiting_ns.get_or_insert(now_ns);
-            }
-            false => self.waiting_ns = None,
+            false => self.ended_ns = now_ns,
+            true if is_answered || now_ns > self.ended_ns + AGAIN_NS => self.since_ns = now_ns,
+            true => {}
         }
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        self.waiting_ns.is_some()
+        self.is_waiting
     }
 
     pub(super) fn alive(&mut self, peer: ReplicaId, executor: Option<ReplicaId>, now_ns: u64) {
@@ -81,6 +90,7 @@ impl Demand {
             _ => 0,
         };
         self.epoch_ns = now_ns;
+        self.probed_ns = 0;
         self.claim_token = None;
     }
 }
@@ -98,10 +108,7 @@ impl Driver {
     }
 
     pub(super) fn advance_demand(&mut self) {
-        let Some(waiting_ns) = self.demand.waiting_ns else {
-            return;
-        };
-        if !matches!(self.office, Office::None) {
+        if !self.demand.is_waiting || !matches!(self.office, Office::None) {
             return;
         }
         let demand = &self.demand;
@@ -112,7 +119,7 @@ impl Driver {
             Some(executor) if demand.down.contains(&executor) => self.config.claim_after_down_ns,
             Some(_) => self.patience_ns(),
         };
-        let heard_ns = waiting_ns.max(demand.alive_ns).max(demand.epoch_ns);
+        let heard_ns = (demand.since_ns.max(demand.alive_ns)).max(demand.epoch_ns);
         if let Some(peer) = self.stream.executor
             && peer != self.config.me
             && self.now_ns >= self.demand.probed_ns + self.config.claim_after_ns / PROBES

@@ -9,6 +9,7 @@ use quorate_load::replicas::{Replicas, wait_voting};
 use quorate_resp::Reply;
 use quorate_tooling::cleanup;
 use quorate_tooling::terminal::say;
+use quorate_tooling::units;
 
 use super::operators_url;
 use super::servers::{RealServers, ask};
@@ -24,6 +25,9 @@ pub struct RedisFailoverArgs {
     /// Turns of each kind
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
     turns: u16,
+    /// How long the executor serves before each turn
+    #[arg(long, default_value = "2s", value_parser = units::duration)]
+    calm: Duration,
     /// The program to run as server; without a path the first in PATH
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_value = "", default_missing_value = "")]
     redis_server: String,
@@ -63,6 +67,7 @@ fn turns(args: &RedisFailoverArgs) -> Result<(), String> {
     let mut field = Field {
         replicas,
         patience: faults.patience,
+        calm: args.calm,
         counted: 0,
         unknown: 0,
     };
@@ -93,6 +98,7 @@ fn turns(args: &RedisFailoverArgs) -> Result<(), String> {
 struct Field {
     replicas: Replicas,
     patience: Duration,
+    calm: Duration,
     /// The last number that was acknowledged.
     counted: i64,
     /// Increments since then of which nobody knows what became.
@@ -105,6 +111,10 @@ impl Field {
         self.count(0)?;
         let executor = self.executor()?;
         let other = (executor + 1) % self.replicas.endpoints.len();
+        let calm = Instant::now() + self.calm;
+        while Instant::now() < calm {
+            self.count(executor)?;
+        }
         self.count(other)?;
         let began = Instant::now();
         match kind {
