@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Applications of Redis, unchanged, on a cluster over real servers whose executor is killed: its replica, then its
-# server, twenty times each. The same applications run on one server whose connections are cut at the same moments.
-# A line for each says what became of jobs, tasks, counts and locks.
+# server, twenty times each. The same applications run on one server whose connections are cut at the same moments, and
+# on one that writes to its disk before it answers and is killed then. A line for each says what became of jobs, tasks,
+# counts and locks.
 #
-#   scripts/redis-apps.sh                                # BullMQ, redis-py's lock, ioredis
-#   scripts/redis-apps.sh --apps celery                  # open: see below
+#   scripts/redis-apps.sh                                # BullMQ, ioredis, redis-py's lock, a queue, Celery
+#   POOL=prefork scripts/redis-apps.sh --apps celery     # with processes, or solo; otherwise threads
+#   scripts/redis-apps.sh --apps sidekiq                 # where Ruby has it (Debian: ruby-sidekiq)
 #   scripts/redis-apps.sh --apps bullmq --protocol nezha --redis-server /usr/bin/valkey-server
-#
-# Celery runs by name alone: with twenty kills of each kind tasks were missing, and its worker (5.7, with processes)
-# ended in an error and hung. Whose fault that is was not found.
 #
 # QUORATE names the executable; without it one is built. Needs node with npm, python3, and a server; libraries go to a
 # folder under target/.

@@ -1,5 +1,6 @@
-"""Runs applications of Redis on Quorate while executors are killed, and on one server whose connections are cut at the
-same moments. Prints a line for each, and ends with 1 when Quorate lost or doubled what it may not."""
+"""Runs applications of Redis on Quorate while executors are killed, and at the same moments on one server whose
+connections are cut, and on one that is killed. Prints a line for each, and ends with 1 when Quorate lost or doubled what
+it may not."""
 
 import argparse
 import json
@@ -12,10 +13,11 @@ import tempfile
 import threading
 import time
 
-from systems import Plain, Quorate, find_server
+from systems import Cut, Killed, Quorate, find_server
 
 here = pathlib.Path(__file__).parent
-APPS = {"bullmq": "bullmq.mjs", "ioredis": "ioredis.mjs", "lock": "lock.py", "celery": "celery_jobs.py"}
+APPS = {"bullmq": "bullmq.mjs", "ioredis": "ioredis.mjs", "lock": "lock.py", "celery": "celery_jobs.py",
+        "queue": "queue_jobs.py", "sidekiq": "sidekiq_jobs.py"}
 
 
 class App:
@@ -54,7 +56,7 @@ class App:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--apps", default="bullmq,ioredis,lock", help="of: " + ", ".join(APPS))
+    parser.add_argument("--apps", default="bullmq,ioredis,lock,queue,celery", help="of: " + ", ".join(APPS))
     parser.add_argument("--kills", type=int, default=20, help="kills of each kind")
     parser.add_argument("--kinds", default="replica,server", help="what of the executor is killed, in turns")
     parser.add_argument("--protocol", default="rabia")
@@ -73,9 +75,9 @@ def run(options, folder):
     folder.mkdir(parents=True, exist_ok=True)
     server, dice = find_server(options.redis_server), random.Random(options.seed)
     names = options.apps.split(",")
-    plain = Plain(server, folder)
+    alone = [Cut(server, folder), Killed(server, folder)]
     quorate = Quorate(options.quorate, [f"--redis-server={server}"], options.protocol, folder)
-    systems = [quorate, plain]
+    systems = [quorate, *alone]
     apps = [App(name, system, options, folder) for system in systems for name in names]
     try:
         for app in apps:
@@ -83,10 +85,12 @@ def run(options, folder):
         kinds, gaps = options.kinds.split(","), []
         for turn in range(options.kills * len(kinds)):
             time.sleep(dice.uniform(1, 3))
-            cutting = threading.Thread(target=plain.hurt)
-            cutting.start()
+            hurting = [threading.Thread(target=one.hurt) for one in alone]
+            for thread in hurting:
+                thread.start()
             gaps.append(quorate.hurt(kinds[turn % len(kinds)]))
-            cutting.join()
+            for thread in hurting:
+                thread.join()
         print(f"{options.kills} kills of each of: {', '.join(kinds)}; the next executor after "
               f"{statistics.median(gaps):.2f} s (median), {max(gaps):.2f} s (most)", flush=True)
         return judge(apps, quorate)

@@ -59,30 +59,54 @@ def children(pid):
     return found
 
 
-class Plain:
-    """One server without Quorate; a fault cuts the connections of all clients."""
+class Alone:
+    """One server without Quorate."""
+
+    def __init__(self, server, folder, port=None):
+        self.folder = pathlib.Path(folder, type(self).__name__.lower())
+        self.folder.mkdir(parents=True)
+        port = port or free_ports(1)
+        self.ports = [port] * 3
+        self.command = [server, "--port", str(port), "--dir", str(self.folder), "--save", "", *self.durability]
+        self.start()
+
+    def start(self):
+        """Starts the server, and waits until it answers."""
+        with open(self.folder / "log", "a") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+        await_true("the server alone starts", lambda: ask(self.ports[0], "PING") == "+PONG")
+
+    def stop(self):
+        """Kills the server."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Cut(Alone):
+    """A fault cuts the connections of all clients."""
 
     name = "one server, connections cut"
-
-    def __init__(self, server, folder):
-        self.folder = pathlib.Path(folder, "plain")
-        self.folder.mkdir(parents=True)
-        port = free_ports(1)
-        self.ports = [port] * 3
-        log = open(self.folder / "log", "w")
-        command = [server, "--port", str(port), "--dir", str(self.folder), "--save", "", "--appendonly", "no"]
-        self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        await_true("the server alone starts", lambda: ask(port, "PING") == "+PONG")
+    durability = ["--appendonly", "no"]
 
     def hurt(self):
         """Cuts the connections of all clients."""
         for kind in ("normal", "pubsub"):
             ask(self.ports[0], "CLIENT", "KILL", "TYPE", kind)
 
-    def stop(self):
-        """Ends the server."""
-        self.process.kill()
-        self.process.wait()
+
+class Killed(Alone):
+    """A fault kills the server, whose writes are on the disk before they are answered, and starts it again."""
+
+    name = "one server, killed"
+    durability = ["--appendonly", "yes", "--appendfsync", "always"]
+    # As long as another executor takes, or so.
+    away = 0.4
+
+    def hurt(self):
+        """Kills the server, and starts it again."""
+        self.stop()
+        time.sleep(self.away)
+        self.start()
 
 
 class Quorate:
@@ -90,9 +114,9 @@ class Quorate:
 
     name = "quorate, executors killed"
 
-    def __init__(self, quorate, store, protocol, folder, more=()):
+    def __init__(self, quorate, store, protocol, folder, more=(), port=None):
         self.folder = pathlib.Path(folder, "quorate")
-        port = free_ports(9)
+        port = port or free_ports(9)
         self.ports = [port, port + 2, port + 4]
         self.pages = [f"http://127.0.0.1:{port + 6 + i}/redis" for i in range(3)]
         self.log = pathlib.Path(folder, "up.log")

@@ -8,7 +8,8 @@ app = Celery("jobs", broker=os.environ["BROKER"], backend=os.environ["BACKEND"])
 app.conf.update(
     broker_connection_retry_on_startup=True,
     # What a worker took and did not acknowledge comes back after this time, not after the hour that is usual.
-    broker_transport_options={"visibility_timeout": 5},
+    # Who brings it back has a lock, which a worker that dies with it keeps for five minutes otherwise.
+    broker_transport_options={"visibility_timeout": 5, "unacked_mutex_expire": 5},
     # A task that a worker has is done again if the worker dies.
     task_acks_late=True,
     task_reject_on_worker_lost=True,
