@@ -1,4 +1,5 @@
-//! A replica that follows: its server that takes nothing of the stream, and its patience with executors.
+//! A replica that follows: its server that takes nothing of the stream or ends the driver's connection, and its
+//! patience with executors.
 
 use bytes::Bytes;
 use quorate_core::{Application, At, ReplicaId, Wire};
@@ -38,6 +39,8 @@ struct Group {
     claims: u64,
     /// Whether the executor answers probes.
     answers: bool,
+    /// Connections for commands that the driver wants.
+    connects: u64,
 }
 
 impl Group {
@@ -54,6 +57,7 @@ impl Group {
             reloads: Vec::new(),
             claims: 0,
             answers: false,
+            connects: 0,
         };
         let (life, conn) = (LIFE, Conn::Control);
         group.tell(Input::Started { life });
@@ -64,7 +68,22 @@ impl Group {
         group.say(Conn::Link, "PING\r\n");
         group.say(Conn::Link, &format!("PSYNC ? {}\r\n", GENESIS_OFFSET + 1));
         group.reloads.clear();
+        group.connects = 0;
         group
+    }
+
+    /// The connection for commands ends, and what the server says on the next one, if the driver wants that.
+    fn cut(&mut self, greeting: Option<&str>) {
+        let (life, conn) = (LIFE, Conn::Control);
+        let connects = self.connects;
+        self.tell(Input::Closed { life, conn });
+        while self.connects == connects && self.reloads.is_empty() {
+            self.pass(1);
+        }
+        if let Some(greeting) = greeting {
+            self.tell(Input::Opened { life, conn });
+            self.say(Conn::Control, greeting);
+        }
     }
 
     fn say(&mut self, conn: Conn, text: &str) {
@@ -83,6 +102,10 @@ impl Group {
                     let parts = "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n$9\r\nconnected\r\n";
                     self.say(Conn::Control, &format!("{parts}:{offset}\r\n"));
                 }
+                Output::Connect {
+                    conn: Conn::Control,
+                    ..
+                } => self.connects += 1,
                 Output::Note(Note::Reload { why, .. }) => self.reloads.push(why),
                 Output::Submit { .. } => self.claims += 1,
                 Output::Probe { peer, .. } if self.answers => self.tell(Input::PeerAlive { peer }),
@@ -228,4 +251,27 @@ fn an_executor_that_answers_is_not_given_up_whenever_clients_come() {
     group.answers = false;
     wait_and_give_up(&mut group, 20, 31);
     assert_eq!(group.claims, 0);
+}
+
+#[test]
+fn a_connection_that_somebody_ended_is_opened_again() {
+    let mut group = Group::new();
+    for _ in 0..100 {
+        group.cut(Some("+OK\r\n"));
+        group.grow();
+        group.offset = group.len;
+        group.pass(2);
+    }
+    assert_eq!(group.reloads, Vec::<String>::new());
+    assert_eq!(group.driver.status().server_offset, group.len);
+}
+
+#[test]
+fn a_server_that_takes_no_connection_is_replaced() {
+    let mut group = Group::new();
+    while group.reloads.is_empty() {
+        group.cut(None);
+    }
+    assert_eq!(group.reloads, ["the server closed the driver's connection"]);
+    assert!(group.connects > 1, "{}", group.connects);
 }

@@ -1,5 +1,6 @@
 //! What goes wrong.
 
+use crate::fake::Socket;
 use crate::options::{KILLED, MS};
 use crate::world::{Event, World};
 use quorate_core::ReplicaId;
@@ -121,17 +122,21 @@ impl World {
 
     fn cut_connection(&mut self, index: usize) {
         let (life, node_life) = (self.nodes[index].server_life, self.nodes[index].life);
-        let conn = match self.rng.bool() {
-            true => Conn::Tap,
-            false => Conn::Link,
+        let conn = match self.rng.u8(..3) {
+            0 => Conn::Tap,
+            1 => Conn::Link,
+            _ => Conn::Control,
         };
         if life == Life::default() {
             return;
         }
+        if conn == Conn::Control {
+            // The next one is opened soon: what was said on this one may not be taken for its replies.
+            self.happen(Event::ServerClosed(index, life, Socket::Control));
+        }
         self.tell(index, node_life, Input::Closed { life, conn });
         if conn == Conn::Link {
-            let socket = crate::fake::Socket::Link;
-            self.after(MS, Event::ServerClosed(index, life, socket));
+            self.after(MS, Event::ServerClosed(index, life, Socket::Link));
         }
     }
 

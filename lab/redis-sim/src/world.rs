@@ -197,11 +197,12 @@ impl World {
         });
     }
 
-    /// What was under way on a link is lost with it: the next one begins with its own greetings.
-    fn forget_link_bytes(&mut self, index: usize, life: Life) {
+    /// What was under way on a connection is lost with it: the next one begins with its own greetings.
+    fn forget_bytes(&mut self, index: usize, life: Life, socket: Socket) {
         self.queue.retain(|Reverse(Due(.., event))| match event {
-            Event::ToServer(at, of, Socket::Link, _)
-            | Event::FromServer(at, of, Socket::Link, _) => *at != index || *of != life,
+            Event::ToServer(at, of, on, _) | Event::FromServer(at, of, on, _) => {
+                (*at, *of, *on) != (index, life, socket)
+            }
             _ => true,
         });
     }
@@ -221,7 +222,7 @@ impl World {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    pub(crate) fn happen(&mut self, event: Event) {
         match event {
             Event::Tell(index, life, input) => self.tell(index, life, input),
             Event::ToServer(index, life, socket, bytes) => {
@@ -232,8 +233,8 @@ impl World {
                 // What came on a connection that is closed is not read on the next one.
                 let unread = &mut self.nodes[index].unread;
                 unread.retain(|(of, on, _)| *of != life || *on != socket);
-                if socket == Socket::Link {
-                    self.forget_link_bytes(index, life);
+                if matches!(socket, Socket::Link | Socket::Control) {
+                    self.forget_bytes(index, life, socket);
                 }
                 self.with_server(index, life, |server| match socket {
                     Socket::Link => server.link_closed(),
@@ -241,7 +242,7 @@ impl World {
                 });
             }
             Event::LinkOpened(index, life) => {
-                self.forget_link_bytes(index, life);
+                self.forget_bytes(index, life, Socket::Link);
                 let node_life = self.nodes[index].life;
                 let conn = Conn::Link;
                 self.tell(index, node_life, Input::Opened { life, conn });

@@ -1,14 +1,18 @@
 //! The driver's own connection to the server: what was asked, and what came back.
 
-use super::Driver;
-use super::api::Conn;
+use super::api::{Conn, Output};
 use super::resp::{RoleReply, request};
+use super::{Driver, MS};
 use bytes::BytesMut;
 use quorate_resp::Reply;
 use std::collections::VecDeque;
 
 /// Bytes of one reply on this connection, at most.
 const REPLY_BYTES_MAX: usize = 1 << 20;
+/// Connections in a row that may end before the server has said that it knows the driver.
+const FAILURES_MAX: u64 = 5;
+/// The pause before the next connection, for each of them.
+const PAUSE_NS: u64 = 20 * MS;
 
 /// Something that was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +43,10 @@ pub(super) struct Control {
     asked: VecDeque<(Ask, u64)>,
     /// Whether the server said at last that it loads its RDB.
     loading: bool,
+    /// Connections in a row that ended before the driver was known.
+    failures: u64,
+    /// When to open the connection again.
+    open_ns: Option<u64>,
 }
 
 impl Control {
@@ -64,10 +72,42 @@ impl Driver {
     pub(super) fn control_opened(&mut self) {
         self.control = super::Control {
             is_open: true,
+            failures: self.control.failures + 1,
             ..Control::default()
         };
         let (user, password) = (self.config.user.clone(), self.config.password.clone());
         self.ask(Ask::Login, &["AUTH", &user, &password]);
+    }
+
+    /// Clients may end any connection (`CLIENT KILL`), so this one is opened again. What was asked is asked again, but
+    /// for changes of the role: nobody knows what became of them.
+    pub(super) fn control_closed(&mut self) {
+        let changes = [Ask::Tail, Ask::Promote, Ask::Demote];
+        let is_unknown = changes.into_iter().any(|ask| self.control.is_asked(ask));
+        // One that could not be opened has failed, too.
+        let failures = match self.control.is_open {
+            true => self.control.failures,
+            false => self.control.failures + 1,
+        };
+        if is_unknown || failures > FAILURES_MAX {
+            return self.give_up("the server closed the driver's connection");
+        }
+        if self.control.is_asked(Ask::Save) {
+            self.saving.forget_process();
+        }
+        self.control = Control {
+            failures,
+            open_ns: Some(self.now_ns + failures * PAUSE_NS),
+            ..Control::default()
+        };
+    }
+
+    pub(super) fn advance_control(&mut self) {
+        if (self.control.open_ns).is_some_and(|open_ns| open_ns <= self.now_ns) {
+            self.control.open_ns = None;
+            let (life, conn) = (self.server.life, Conn::Control);
+            self.out.push_back(Output::Connect { life, conn });
+        }
     }
 
     pub(super) fn ask(&mut self, ask: Ask, words: &[&str]) {
@@ -104,7 +144,7 @@ impl Driver {
         }
         let is_ok = matches!(reply, Reply::Simple(_));
         match ask {
-            Ask::Login if is_ok => {}
+            Ask::Login if is_ok => self.control.failures = 0,
             Ask::Login => self.give_up("it does not know the driver's user"),
             Ask::Barrier | Ask::Progress | Ask::Tail => match RoleReply::read(reply) {
                 Some(role) => self.told_role(ask, role),

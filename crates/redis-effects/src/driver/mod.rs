@@ -265,6 +265,7 @@ impl Driver {
     fn advance(&mut self) {
         self.adopt_rdb();
         self.advance_server();
+        self.advance_control();
         self.advance_office();
         self.feed();
         self.advance_saving();
@@ -282,7 +283,7 @@ impl Driver {
 
     fn closed(&mut self, conn: Conn) {
         match conn {
-            Conn::Control => self.give_up("the server closed the driver's connection"),
+            Conn::Control => self.control_closed(),
             Conn::Tap => self.tap_closed(),
             Conn::Link => self.link.close(),
         }

@@ -317,7 +317,8 @@ impl Driver {
             self.note(Note::Deposed { epoch, tail });
             return self.give_up("its epoch is over, and nobody knows what it has");
         }
-        if office.end.is_some() && office.are_clients_closed && !office.is_asked {
+        let may_ask = office.end.is_some() && office.are_clients_closed && self.control.is_open();
+        if may_ask && !office.is_asked {
             office.is_asked = true;
             let (life, conn) = (self.server.life, Conn::Tap);
             self.out.push_back(Output::Disconnect { life, conn });
