@@ -11,25 +11,13 @@ mod replicas;
 mod secured;
 mod support;
 
-use quorate_certificates::{Authority, Issued, Validity};
+use quorate_certificates::{Authority, Validity};
 use replicas::{REPLICAS, Replicas};
-use secured::{HOST, World};
+use secured::{HOST, World, peer_flags};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Client, converged, eventually, expect_failure, get, metric, quorate, write_on};
-
-/// The flags of a replica with this certificate, which trusts an authority.
-fn with(shown: &Issued, authority: &Authority) -> Vec<String> {
-    let files = [
-        ("peer-cert-file", shown.certificate.clone()),
-        ("peer-key-file", shown.key.clone()),
-        ("peer-trusted-ca-file", authority.path()),
-    ];
-    files
-        .map(|(name, path)| format!("--{name}={}", path.display()))
-        .to_vec()
-}
 
 fn secret(world: &World, name: &str, text: &str) -> Vec<String> {
     let path = world.dir.path().join(name);
@@ -79,7 +67,7 @@ async fn what_replicas_say_is_encrypted() {
         let world = World::new();
         let mut replicas = Replicas::new(world.dir.path());
         let flags = match scheme {
-            "https" => with(&world.server, &world.authority),
+            "https" => peer_flags(&world.server, &world.authority),
             _ => Vec::new(),
         };
         replicas.start_all(scheme, |_| flags.clone());
@@ -108,7 +96,7 @@ async fn a_replica_whose_certificate_is_not_good_stays_outside() {
     let stranger = Authority::new(world.dir.path(), "stranger");
     let lost = world.authority.issue("lost", &[HOST], Validity::Usual);
     let revoked = world.authority.revoke(&[&lost]);
-    let mut flags = with(&world.server, &world.authority);
+    let mut flags = peer_flags(&world.server, &world.authority);
     flags.push(format!("--peer-crl-file={}", revoked.display()));
     flags.push("--peer-cert-allowed-cn=server,lost,expired,elsewhere".to_owned());
     let mut replicas = Replicas::new(world.dir.path());
@@ -128,7 +116,7 @@ async fn a_replica_whose_certificate_is_not_good_stays_outside() {
         (&elsewhere, "but not of the address 127.0.0.1"),
         (&unknown, "is signed by an authority that is not in"),
     ] {
-        replicas.start(3, "https", &with(shown, &world.authority));
+        replicas.start(3, "https", &peer_flags(shown, &world.authority));
         says(&replicas, 1, &["refused", &shown.serial_text(), why]).await;
     }
     put(&replicas, 1, "key", "goes on").await;
@@ -146,9 +134,9 @@ async fn a_running_cluster_is_switched_over() {
     all_converge(&replicas).await;
     let stop = Arc::new(AtomicBool::new(false));
     let (written, load) = write_on(replicas.client_urls(), Arc::clone(&stop));
-    let mut accepting = with(&world.server, &world.authority);
+    let mut accepting = peer_flags(&world.server, &world.authority);
     accepting.push("--peer-tls=accept".to_owned());
-    let requiring = with(&world.server, &world.authority);
+    let requiring = peer_flags(&world.server, &world.authority);
     for (scheme, flags) in [("http", &accepting), ("https", &requiring)] {
         for id in 1..=REPLICAS {
             replicas.start(id, scheme, flags);
@@ -223,7 +211,7 @@ async fn replicas_make_their_own_certificates() {
 #[tokio::test]
 async fn a_gateway_shows_its_certificate_to_members() {
     let world = World::new();
-    let flags = with(&world.server, &world.authority);
+    let flags = peer_flags(&world.server, &world.authority);
     let mut replicas = Replicas::new(world.dir.path());
     replicas.start_all("https", |_| {
         let protocol = ["--protocol=nezha".to_owned()];
@@ -249,7 +237,7 @@ async fn a_gateway_shows_its_certificate_to_members() {
 #[test]
 fn what_makes_no_sense_between_replicas_is_refused_at_the_start() {
     let world = World::new();
-    let full = with(&world.server, &world.authority);
+    let full = peer_flags(&world.server, &world.authority);
     let short = secret(&world, "short", "too short");
     let refuse = |flags: &[String], scheme: &str, others: &str, code: i32, why: &str| {
         let mut command = quorate();

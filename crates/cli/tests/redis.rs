@@ -11,6 +11,7 @@ use bytes::Bytes;
 use quorate_resp::Reply;
 use rustix::process::Signal;
 use std::time::Instant;
+use support::refusals::expect_documented_refusals;
 use support::resp::Client;
 use support::{
     Home, PATIENCE, Up, eventually, expect_failure, free_ports, output, quorate, signal,
@@ -64,6 +65,7 @@ fn any_replica_serves_plain_clients() {
     assert_eq!(three.say("get none"), "(nil)");
     assert_eq!(three.say("select 1"), "OK");
     assert_eq!(three.say("get b"), "(nil)");
+    expect_documented_refusals(&up.urls[1], "Refused by the embedded store");
     assert!(up.stop().success());
 }
 

@@ -12,13 +12,16 @@ mod files;
 #[path = "redis_effects/hostile.rs"]
 mod hostile;
 mod support;
+#[path = "redis_effects/times.rs"]
+mod times;
 
 use quorate_resp::Reply;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use support::real_server::server;
+use support::refusals::expect_documented_refusals;
 use support::resp::Client;
 use support::{Home, PATIENCE, Up, expect_failure, output, quorate, signal};
 
@@ -26,22 +29,6 @@ use support::{Home, PATIENCE, Up, expect_failure, output, quorate, signal};
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// The longest time without an answer, on machines that are busy with other tests.
 const SILENCE_MAX_BUSY: Duration = Duration::from_secs(10);
-
-/// The option for the server to test with, if there is one.
-fn server() -> Option<String> {
-    let given = std::env::var_os("REDIS_SERVER").map(PathBuf::from);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = given.or_else(|| {
-        let names = ["valkey-server", "redis-server"];
-        let candidates =
-            names.map(|name| std::env::split_paths(&path).map(move |dir| dir.join(name)));
-        candidates.into_iter().flatten().find(|path| path.is_file())
-    });
-    if found.is_none() {
-        println!("skipped: REDIS_SERVER names no server, and PATH has none");
-    }
-    found.map(|path| format!("--redis-server={}", path.display()))
-}
 
 /// A cluster over real servers, if there is one to test with.
 fn start(home: &Home, flags: &[&str]) -> Option<Up> {
@@ -340,10 +327,7 @@ fn clients_find_everything_that_a_single_server_has() {
     for number in 1..=1000 {
         assert_eq!(one.next(), Some(Reply::Integer(number)));
     }
-    let refused = one.say("config set maxmemory 1");
-    assert!(refused.starts_with("NOPERM"), "{refused}");
-    let refused = one.say("replicaof no one");
-    assert!(refused.starts_with("NOPERM"), "{refused}");
+    expect_documented_refusals(&up.urls[1], "With real servers");
     assert_eq!(
         Client::connect(&up.urls[1]).try_ask("post / HTTP/1.1"),
         None

@@ -5,6 +5,9 @@ use crate::support::resp::Client;
 use crate::support::{Home, PATIENCE, Up, signal};
 use quorate_resp::{Reply, encode_request};
 use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// How long a server hangs, and a script runs.
@@ -17,7 +20,7 @@ fn executor_and_follower(up: &Up) -> (u16, u16) {
 }
 
 /// Waits until a condition holds.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "never happened: {what}");
@@ -131,6 +134,31 @@ fn a_tap_that_is_cut_loses_no_half_of_a_transaction() {
     assert!(up.stop().success());
 }
 
+/// Scenario: a client ends the connections of all others again and again, Quorate's own among them.
+#[test]
+fn a_client_that_ends_connections_ends_no_office() {
+    let home = Home::new();
+    let Some(up) = start(&home, &[]) else {
+        return;
+    };
+    let mut counter = Counter::new(&up.urls);
+    counter.count(5);
+    let executing = executor(&up);
+    let admin = &up.admin[usize::from(executing) - 1];
+    let epoch = page(admin)["epoch"].clone();
+    let mut ending = Client::connect(&up.urls[0]);
+    for _ in 0..10 {
+        let ended = ending.ask("client kill type normal skipme yes");
+        // The counter's connection, and the one by which Quorate asks for barriers.
+        assert!(matches!(ended, Reply::Integer(2..)), "{ended:?}");
+        counter.count(5);
+    }
+    assert_eq!(page(admin)["epoch"], epoch);
+    assert_eq!(executor(&up), executing);
+    expect_equal_servers(&up);
+    assert!(up.stop().success());
+}
+
 /// Scenario: the executor is alone, has effects that nobody orders, and hears later that another one executes.
 #[test]
 fn effects_that_were_never_ordered_are_gone_with_their_executor() {
@@ -175,4 +203,65 @@ fn effects_that_were_never_ordered_are_gone_with_their_executor() {
     assert_eq!(Client::connect(&own).say("exists tail tails"), "0");
     expect_equal_servers(&up);
     assert!(up.stop().success());
+}
+
+/// Scenario: somebody changed the data of a following server behind Quorate's back, and an effect fails there.
+#[test]
+fn a_follower_on_which_an_effect_fails_is_begun_anew() {
+    let home = Home::new();
+    let Some(up) = start(&home, &[]) else {
+        return;
+    };
+    let mut counter = Counter::new(&up.urls);
+    counter.count(20);
+    let (executing, following) = executor_and_follower(&up);
+    let said = ask_behind(
+        &up,
+        following,
+        &[
+            "CONFIG SET replica-read-only no",
+            "SET l text",
+            "CONFIG SET replica-read-only yes",
+        ],
+    );
+    assert_eq!(said, "+OK\r\n".repeat(4));
+    let mut client = Client::connect(&up.urls[usize::from(executing) - 1]);
+    assert_eq!(client.say("rpush l v"), "1");
+    let admin = &up.admin[usize::from(following) - 1];
+    wait_until("the server that could not have it is begun anew", || {
+        let page = page(admin);
+        let deaths = page
+            .get("server_deaths")
+            .and_then(|deaths| deaths.parse().ok());
+        deaths.is_some_and(|deaths: u64| deaths > 0)
+            && page.get("lag_bytes").map(String::as_str) == Some("0")
+    });
+    counter.count(20);
+    expect_equal_servers(&up);
+    assert!(up.stop().success());
+}
+
+/// What the server of a replica says to Quorate's own user, to the login first.
+fn ask_behind(up: &Up, replica: u16, requests: &[&str]) -> String {
+    let server = servers_of(up.pids[&replica])[0];
+    let folder = std::fs::read_link(format!("/proc/{server}/cwd")).unwrap();
+    let users = std::fs::read_to_string(folder.join("users.acl")).unwrap();
+    let password = users
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix('>'));
+    // The path itself may be too long for the kernel.
+    let open = std::fs::File::open(&folder).unwrap();
+    let path = format!("/proc/self/fd/{}/server.sock", open.as_raw_fd());
+    let mut stream = UnixStream::connect(path).unwrap();
+    let login = format!("AUTH quorate {}", password.unwrap());
+    let mut said = String::new();
+    for request in [login.as_str()].iter().chain(requests) {
+        stream
+            .write_all(format!("{request}\r\n").as_bytes())
+            .unwrap();
+        let mut space = [0; 256];
+        let read = stream.read(&mut space).unwrap();
+        said += &String::from_utf8_lossy(&space[..read]);
+    }
+    said
 }

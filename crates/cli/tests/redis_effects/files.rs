@@ -1,6 +1,7 @@
 //! RDB files: everything that a cluster holds goes into one, and another cluster begins with it.
 
-use super::{digest, expect_equal_servers, server};
+use super::{digest, expect_equal_servers};
+use crate::support::real_server::server;
 use crate::support::resp::Client;
 use crate::support::{Home, Up, expect_failure, output, quorate};
 

@@ -10,6 +10,8 @@
 
 pub mod alarms;
 pub mod program;
+pub mod real_server;
+pub mod refusals;
 pub mod resp;
 
 pub use program::{PATIENCE, output, program, signal};

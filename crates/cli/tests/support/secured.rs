@@ -83,6 +83,18 @@ impl World {
     }
 }
 
+/// The flags of a replica with this certificate, which trusts an authority.
+pub fn peer_flags(shown: &Issued, authority: &Authority) -> Vec<String> {
+    let files = [
+        ("peer-cert-file", shown.certificate.clone()),
+        ("peer-key-file", shown.key.clone()),
+        ("peer-trusted-ca-file", authority.path()),
+    ];
+    files
+        .map(|(name, path)| format!("--{name}={}", path.display()))
+        .to_vec()
+}
+
 /// A running `quorate serve`, alone in its cluster.
 pub struct Server {
     child: Child,
