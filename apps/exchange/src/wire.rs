@@ -69,6 +69,33 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes }
     }
 
+    /// Takes the first message out of bytes; `None` where its end is still to come.
+    pub(crate) fn take<T>(
+        bytes: &mut Vec<u8>,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<T, WireError>,
+    ) -> Result<Option<T>, WireError> {
+        let mut from = Reader::new(bytes);
+        match read(&mut from) {
+            Ok(message) => {
+                let taken = bytes.len() - from.rest.len();
+                bytes.drain(..taken);
+                Ok(Some(message))
+            }
+            Err(WireError::Short) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What all of some bytes mean.
+    pub(crate) fn whole<T>(
+        bytes: &'a [u8],
+        read: impl FnOnce(&mut Self) -> Result<T, WireError>,
+    ) -> Result<T, WireError> {
+        let mut from = Reader::new(bytes);
+        let value = read(&mut from)?;
+        from.end().map(|()| value)
+    }
+
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         let (first, rest) = self.rest.split_first_chunk().ok_or(WireError::Short)?;
         self.rest = rest;

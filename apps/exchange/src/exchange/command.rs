@@ -10,6 +10,19 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SymbolId(pub u16);
 
+/// A gateway of the exchange, by number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GatewayId(pub u16);
+
+/// When and where a request was first received. Stamps are ordered by time; equal times by gateway, everywhere alike.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Stamp {
+    /// The time by the gateway's clock, in ns since the Unix epoch.
+    pub time_ns: u64,
+    /// The gateway that received it.
+    pub gateway: GatewayId,
+}
+
 /// A command in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
@@ -29,6 +42,8 @@ pub enum Command {
     },
     /// Has a participant do something with its orders.
     Request(Request),
+    /// Has a participant do something with its orders, as a gateway received it.
+    Order(Stamp, Request),
     /// Cancels all orders of a participant whose connection is lost, if it is to be so.
     Disconnected(ParticipantId),
     /// Begins another phase of a symbol.
@@ -108,6 +123,7 @@ impl Command {
     pub fn footprint(&self) -> Footprint {
         match self {
             Command::Request(Request { symbol, .. })
+            | Command::Order(_, Request { symbol, .. })
             | Command::SetPhase(symbol, _)
             | Command::EndDay(symbol)
             | Command::Expire(symbol) => Footprint::Symbol(*symbol),
@@ -125,6 +141,8 @@ pub struct Reply {
     pub outcome: Outcome,
     /// Whether the request was done before, and this is what it came to then. Such a reply has no events.
     pub is_repeated: bool,
+    /// The stamp of the request, by which unfairness is measured on the log.
+    pub stamp: Option<Stamp>,
     /// What happened in the books, in order.
     pub events: Vec<SymbolEvent>,
 }

@@ -1,6 +1,8 @@
 //! Commands, replies and outcomes as bytes, of which each field has its place.
 
-use super::command::{Action, Command, Outcome, Refused, Reply, Request, SymbolEvent, SymbolId};
+use super::command::{
+    Action, Command, GatewayId, Outcome, Refused, Reply, Request, Stamp, SymbolEvent, SymbolId,
+};
 use crate::book::{
     BookRules, Entered, Event, ParticipantId, Phase, Price, Pricing, Refusal, SelfTrade, Side,
     TimeInForce,
@@ -25,6 +27,10 @@ impl Message for Reply {
         let mut out = Writer::default();
         self.outcome.write(&mut out);
         out.flag(self.is_repeated);
+        out.flag(self.stamp.is_some());
+        if let Some(stamp) = self.stamp {
+            stamp.write(&mut out);
+        }
         out.length(self.events.len());
         for one in &self.events {
             out.u16(one.symbol.0);
@@ -38,6 +44,10 @@ impl Message for Reply {
         whole(bytes, |from| {
             let outcome = Outcome::read(from)?;
             let is_repeated = from.flag("repeated")?;
+            let stamp = match from.flag("stamped")? {
+                true => Some(Stamp::read(from)?),
+                false => None,
+            };
             let mut events = Vec::new();
             for _ in 0..from.length(10 + Event::BYTES_MIN)? {
                 events.push(SymbolEvent {
@@ -49,6 +59,7 @@ impl Message for Reply {
             Ok(Reply {
                 outcome,
                 is_repeated,
+                stamp,
                 events,
             })
         })
@@ -59,9 +70,7 @@ fn whole<T>(
     bytes: &[u8],
     read: impl FnOnce(&mut Reader<'_>) -> Result<T, WireError>,
 ) -> Result<T, FormatError> {
-    let mut from = Reader::new(bytes);
-    let value = read(&mut from).and_then(|value| from.end().map(|()| value));
-    value.map_err(FormatError::new)
+    Reader::whole(bytes, read).map_err(FormatError::new)
 }
 
 impl Command {
@@ -82,10 +91,12 @@ impl Command {
             }
             Command::Request(request) => {
                 out.u8(2);
-                out.u16(request.symbol.0);
-                out.u16(request.participant.0);
-                out.u64(request.number);
-                request.action.write(out);
+                request.write(out);
+            }
+            Command::Order(stamp, request) => {
+                out.u8(7);
+                stamp.write(out);
+                request.write(out);
             }
             Command::Disconnected(participant) => {
                 out.u8(3);
@@ -117,23 +128,63 @@ impl Command {
                 participant: ParticipantId(from.u16()?),
                 cancels_on_disconnect: from.flag("cancels on disconnect")?,
             },
-            2 => Command::Request(Request {
-                symbol: SymbolId(from.u16()?),
-                participant: ParticipantId(from.u16()?),
-                number: from.u64()?,
-                action: Action::read(from)?,
-            }),
+            2 => Command::Request(Request::read(from)?),
             3 => Command::Disconnected(ParticipantId(from.u16()?)),
             4 => Command::SetPhase(SymbolId(from.u16()?), Phase::of_code(from.u8()?)?),
             5 => Command::EndDay(SymbolId(from.u16()?)),
             6 => Command::Expire(SymbolId(from.u16()?)),
+            7 => Command::Order(Stamp::read(from)?, Request::read(from)?),
             _ => return Err(WireError::Value("kind of command")),
         })
     }
 }
 
+impl Stamp {
+    pub(crate) fn write(self, out: &mut Writer) {
+        out.u64(self.time_ns);
+        out.u16(self.gateway.0);
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Stamp {
+            time_ns: from.u64()?,
+            gateway: GatewayId(from.u16()?),
+        })
+    }
+}
+
+impl Request {
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.u16(self.symbol.0);
+        out.u16(self.participant.0);
+        out.u64(self.number);
+        out.u8(self.action.code());
+        self.action.write_fields(out);
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Request {
+            symbol: SymbolId(from.u16()?),
+            participant: ParticipantId(from.u16()?),
+            number: from.u64()?,
+            action: Action::read_fields(from.u8()?, from)?,
+        })
+    }
+}
+
 impl Action {
-    fn write(&self, out: &mut Writer) {
+    /// The byte that stands for this kind of action in commands.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Action::Enter { .. } => 0,
+            Action::Cancel(_) => 1,
+            Action::Reduce { .. } => 2,
+            Action::Replace { .. } => 3,
+            Action::CancelAll => 4,
+        }
+    }
+
+    pub(crate) fn write_fields(&self, out: &mut Writer) {
         match *self {
             Action::Enter {
                 side,
@@ -143,7 +194,6 @@ impl Action {
                 post_only,
                 self_trade,
             } => {
-                out.u8(0);
                 out.u8(side.code());
                 out.u64(quantity);
                 pricing.write(out);
@@ -151,12 +201,8 @@ impl Action {
                 out.flag(post_only);
                 out.u8(self_trade.code());
             }
-            Action::Cancel(order) => {
-                out.u8(1);
-                out.u64(order);
-            }
+            Action::Cancel(order) => out.u64(order),
             Action::Reduce { order, by } => {
-                out.u8(2);
                 out.u64(order);
                 out.u64(by);
             }
@@ -165,17 +211,16 @@ impl Action {
                 price,
                 quantity,
             } => {
-                out.u8(3);
                 out.u64(order);
                 out.u32(price.0);
                 out.u64(quantity);
             }
-            Action::CancelAll => out.u8(4),
+            Action::CancelAll => {}
         }
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(match from.u8()? {
+    pub(crate) fn read_fields(code: u8, from: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(match code {
             0 => Action::Enter {
                 side: Side::of_code(from.u8()?)?,
                 quantity: from.u64()?,
@@ -201,7 +246,7 @@ impl Action {
 }
 
 impl Outcome {
-    pub(super) fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut Writer) {
         match self {
             Outcome::Done => out.u8(0),
             Outcome::Entered(entered) => {
@@ -223,7 +268,7 @@ impl Outcome {
         }
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(match from.u8()? {
             0 => Outcome::Done,
             1 => Outcome::Entered(Entered::read(from)?),

@@ -8,12 +8,14 @@ mod market;
 mod messages;
 
 pub use command::{
-    Action, Command, Footprint, Outcome, Refused, Reply, Request, SymbolEvent, SymbolId,
+    Action, Command, Footprint, GatewayId, Outcome, Refused, Reply, Request, Stamp, SymbolEvent,
+    SymbolId,
 };
 pub use market::{RECENT_EVENTS, REMEMBERED_REQUESTS};
 
 use crate::book::{
-    Book, BookRules, Ended, Event, LevelView, PARTICIPANTS_MAX, ParticipantId, Phase, Refusal, Side,
+    Book, BookRules, Ended, Event, LevelView, OrderView, PARTICIPANTS_MAX, ParticipantId, Phase,
+    Refusal, Side,
 };
 use crate::wire::{Reader, WireError, Writer};
 use market::Market;
@@ -60,6 +62,8 @@ pub enum Query {
         /// How many levels of each side, at most [`ANSWER_MAX`].
         levels: usize,
     },
+    /// All open orders of a symbol, for a snapshot of the feed.
+    Orders(SymbolId),
     /// What happened in a symbol.
     Events {
         /// The symbol to look at.
@@ -78,6 +82,8 @@ pub enum Answer {
     Symbols(Vec<(SymbolId, BookRules, Phase)>),
     /// The levels of a book.
     Depth(Depth),
+    /// The open orders of a book.
+    Orders(OpenOrders),
     /// Events of a symbol, in order.
     Events(Vec<SymbolEvent>),
     /// The first of the wanted events is not kept any more: begin with the depth.
@@ -97,6 +103,19 @@ pub struct Depth {
     pub asks: Vec<LevelView>,
 }
 
+/// The open orders of a book, as of an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenOrders {
+    /// The sequence of the last event that is counted in.
+    pub sequence: u64,
+    /// What the book does with orders.
+    pub phase: Phase,
+    /// The orders that buy, in the order in which they trade.
+    pub bids: Vec<OrderView>,
+    /// The orders that sell, in the order in which they trade.
+    pub asks: Vec<OrderView>,
+}
+
 impl StateMachine for Exchange {
     type Command = Command;
     type Reply = Reply;
@@ -108,6 +127,7 @@ impl StateMachine for Exchange {
         let mut reply = Reply {
             outcome: Outcome::Done,
             is_repeated: false,
+            stamp: None,
             events: Vec::new(),
         };
         let outcome = self.carry_out(command, &mut reply);
@@ -133,6 +153,14 @@ impl StateMachine for Exchange {
                     })
                 })
             }
+            Query::Orders(symbol) => market(symbol).map_or(Answer::UnknownSymbol, |market| {
+                Answer::Orders(OpenOrders {
+                    sequence: market.book.last_sequence(),
+                    phase: market.book.phase(),
+                    bids: market.book.orders(Side::Buy).collect(),
+                    asks: market.book.orders(Side::Sell).collect(),
+                })
+            }),
             Query::Events { symbol, from, most } => match market(symbol) {
                 None => Answer::UnknownSymbol,
                 Some(market) => market
@@ -220,6 +248,10 @@ impl Exchange {
                 self.participants.insert(participant, treatment);
             }
             Command::Request(request) => return self.request(&request, reply),
+            Command::Order(stamp, request) => {
+                reply.stamp = Some(stamp);
+                return self.request(&request, reply);
+            }
             Command::Disconnected(participant) => return self.disconnected(participant, reply),
             Command::SetPhase(symbol, phase) => {
                 self.change(symbol, reply, |market, out| {
@@ -327,4 +359,4 @@ impl Exchange {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,10 +3,10 @@ use crate::book::{EventKind, Price, Pricing, SelfTrade, TimeInForce};
 use fastrand::Rng;
 use quorate::Message;
 
-const SYMBOLS: u16 = 4;
-const PARTICIPANTS: u16 = 5;
+pub(crate) const SYMBOLS: u16 = 4;
+pub(crate) const PARTICIPANTS: u16 = 5;
 
-fn at(time_ns: u64) -> Applied {
+pub(crate) fn at(time_ns: u64) -> Applied {
     Applied {
         slot: 0,
         index: 0,
@@ -27,7 +27,7 @@ fn rules() -> BookRules {
 }
 
 /// An exchange with symbols and participants, half of whom lose their orders when they are cut off.
-fn exchange() -> Exchange {
+pub(crate) fn exchange() -> Exchange {
     let mut exchange = Exchange::default();
     for symbol in (0..SYMBOLS).map(SymbolId) {
         let rules = rules();
@@ -54,7 +54,7 @@ fn request(number: u64, action: Action) -> Command {
     })
 }
 
-fn limit(side: Side, quantity: u64, price: u32) -> Action {
+pub(crate) fn limit(side: Side, quantity: u64, price: u32) -> Action {
     Action::Enter {
         side,
         quantity,
@@ -66,14 +66,14 @@ fn limit(side: Side, quantity: u64, price: u32) -> Action {
 }
 
 /// Draws commands of all kinds; requests are numbered, and some come again.
-struct Draw {
-    rng: Rng,
+pub(crate) struct Draw {
+    pub(crate) rng: Rng,
     numbers: BTreeMap<(SymbolId, ParticipantId), u64>,
-    now_ns: u64,
+    pub(crate) now_ns: u64,
 }
 
 impl Draw {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Draw {
             rng: Rng::with_seed(seed),
             numbers: BTreeMap::new(),
@@ -81,7 +81,7 @@ impl Draw {
         }
     }
 
-    fn command(&mut self) -> Command {
+    pub(crate) fn command(&mut self) -> Command {
         self.now_ns += self.rng.u64(0..3);
         let symbol = SymbolId(self.rng.u16(0..SYMBOLS));
         let participant = ParticipantId(self.rng.u16(0..PARTICIPANTS));
@@ -132,12 +132,20 @@ impl Draw {
             },
             _ => limit(side, quantity, price),
         };
-        Command::Request(Request {
+        let request = Request {
             symbol,
             participant,
             number,
             action,
-        })
+        };
+        let stamp = Stamp {
+            time_ns: self.now_ns,
+            gateway: GatewayId(1),
+        };
+        match self.rng.bool() {
+            true => Command::Request(request),
+            false => Command::Order(stamp, request),
+        }
     }
 }
 

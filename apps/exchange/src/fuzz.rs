@@ -1,0 +1,229 @@
+//! Messages from hostile bytes: refused, or read to what is written as it came.
+
+use crate::book::{
+    OrderNumber, ParticipantId, Phase, Price, Pricing, SelfTrade, Side, TimeInForce,
+};
+use crate::entry::{ClientMessage, OrderRequest, Report, ReportKind};
+use crate::exchange::{
+    Action, Command, GatewayId, Outcome, Refused, Reply, Request, Stamp, SymbolId,
+};
+use crate::feed::{BookSnapshot, FollowedBook, MarketKind, MarketMessage, Packet, PublicOrder};
+use quorate::{Bytes, Message};
+use quorate_fuzz::{Fuzz, Limits};
+
+fn fuzz(name: &str) -> Fuzz {
+    Fuzz::new(env!("CARGO_MANIFEST_DIR"), name)
+}
+
+fn enter() -> Action {
+    Action::Enter {
+        side: Side::Sell,
+        quantity: 7,
+        pricing: Pricing::Limit(Price(99)),
+        time_in_force: TimeInForce::GoodTillTime(1 << 60),
+        post_only: true,
+        self_trade: SelfTrade::CancelBoth,
+    }
+}
+
+fn message(sequence: u64, kind: MarketKind) -> MarketMessage {
+    MarketMessage {
+        symbol: SymbolId(3),
+        sequence,
+        time_ns: 1 << 60,
+        kind,
+    }
+}
+
+fn messages() -> Vec<MarketMessage> {
+    let (order, price) = (OrderNumber(1 << 20), Price(50));
+    let added = MarketKind::Added {
+        order,
+        side: Side::Buy,
+        price,
+        quantity: 9,
+    };
+    let traded = MarketKind::Traded {
+        trade: 1,
+        resting: order,
+        buying: None,
+        incoming_side: Side::Sell,
+        price,
+        quantity: 4,
+    };
+    let moved = MarketKind::Moved {
+        order,
+        price: Price(51),
+        quantity: 6,
+    };
+    let kinds = [
+        added,
+        traded,
+        moved,
+        MarketKind::Reduced { order, open: 2 },
+        MarketKind::Deleted { order },
+        MarketKind::Phase(Phase::Auction),
+        MarketKind::Uncrossed { price, quantity: 1 },
+    ];
+    (1..)
+        .zip(kinds)
+        .map(|(at, kind)| message(at, kind))
+        .collect()
+}
+
+#[test]
+fn any_bytes_are_packets_or_refused() {
+    let packet = Packet {
+        release_ns: 5,
+        messages: messages(),
+        latest: vec![(SymbolId(3), 7), (SymbolId(4), 0)],
+    };
+    let fuzz = fuzz("packet").seeds([packet.to_bytes()]);
+    fuzz.run(
+        |input| Packet::from_bytes(&input),
+        |input, packet| {
+            assert_eq!(packet.to_bytes(), input[..]);
+            let longest = packet.messages.iter().map(|one| one.to_bytes().len()).max();
+            assert!(longest.is_none_or(|bytes| bytes <= MarketMessage::BYTES_MAX));
+            let mut book = FollowedBook::new(SymbolId(3));
+            for message in &packet.messages {
+                let _ = book.apply(message);
+            }
+        },
+    );
+}
+
+#[test]
+fn any_bytes_are_snapshots_or_refused() {
+    let snapshot = BookSnapshot {
+        symbol: SymbolId(3),
+        sequence: 2,
+        phase: Phase::Continuous,
+        orders: vec![PublicOrder {
+            number: OrderNumber(1 << 20),
+            side: Side::Buy,
+            price: Price(50),
+            open: 9,
+        }],
+    };
+    let fuzz = fuzz("snapshot").seeds([snapshot.to_bytes()]);
+    fuzz.run(
+        |input| BookSnapshot::from_bytes(&input),
+        |input, snapshot| {
+            assert_eq!(snapshot.to_bytes(), input[..]);
+            if let Ok(mut book) = FollowedBook::from_snapshot(snapshot) {
+                assert_eq!(book.snapshot().orders.len(), snapshot.orders.len());
+                let next = book.sequence().saturating_add(1);
+                let _ = book.apply(&message(next, MarketKind::Phase(Phase::Halted)));
+                assert!(book.levels(Side::Buy).all(|level| level.quantity > 0));
+            }
+        },
+    );
+}
+
+#[test]
+fn any_bytes_are_messages_of_participants_or_refused() {
+    let request = |action| {
+        ClientMessage::Request(OrderRequest {
+            symbol: SymbolId(1),
+            number: 8,
+            action,
+        })
+    };
+    let replace = Action::Replace {
+        order: 3,
+        price: Price(9),
+        quantity: 2,
+    };
+    let seeds = [
+        ClientMessage::Login(ParticipantId(7)),
+        ClientMessage::Heartbeat,
+        ClientMessage::Logout,
+        request(enter()),
+        request(Action::Cancel(3)),
+        request(Action::Reduce { order: 3, by: 1 }),
+        request(replace),
+        request(Action::CancelAll),
+    ];
+    let fuzz = fuzz("entry").seeds(seeds.map(|one| one.to_bytes()));
+    fuzz.run(
+        |input| ClientMessage::from_bytes(&input),
+        |input, message| {
+            assert_eq!(message.to_bytes(), input[..]);
+            assert!(input.len() <= ClientMessage::BYTES_MAX);
+            let mut received = input.to_vec();
+            received.push(b'H');
+            assert_eq!(ClientMessage::take(&mut received), Ok(Some(*message)));
+            assert_eq!(received, b"H");
+        },
+    );
+}
+
+#[test]
+fn any_bytes_are_reports_or_refused() {
+    let report = |kind| Report {
+        symbol: SymbolId(1),
+        number: 8,
+        kind,
+    };
+    let answered = ReportKind::Answered {
+        outcome: Outcome::Refused(Refused::OldRequest),
+        is_repeated: true,
+    };
+    let executed = ReportKind::Executed {
+        sequence: 4,
+        time_ns: 1 << 60,
+        trade: 2,
+        price: Price(9),
+        quantity: 1,
+        was_resting: true,
+    };
+    let fuzz = fuzz("report").seeds([answered, executed].map(|kind| report(kind).to_bytes()));
+    fuzz.run(
+        |input| Report::from_bytes(&input),
+        |input, report| assert_eq!(report.to_bytes(), input[..]),
+    );
+}
+
+#[test]
+fn any_bytes_are_commands_and_replies_or_refused() {
+    let request = Request {
+        symbol: SymbolId(1),
+        participant: ParticipantId(2),
+        number: 3,
+        action: enter(),
+    };
+    let stamp = Stamp {
+        time_ns: 1 << 60,
+        gateway: GatewayId(4),
+    };
+    let commands = [
+        Command::Request(request),
+        Command::Order(stamp, request),
+        Command::EndDay(SymbolId(2)),
+    ];
+    let seeds = commands.map(|one| bytes(&one));
+    fuzz("command").seeds(seeds).run(
+        |input| Command::from_bytes(&input),
+        |input, command| assert_eq!(bytes(command), *input),
+    );
+    let reply = Reply {
+        outcome: Outcome::Open(5),
+        is_repeated: false,
+        stamp: Some(stamp),
+        events: Vec::new(),
+    };
+    // An event takes more memory than bytes, and a list of them grows by doubling.
+    let limits = Limits {
+        bytes_per_byte: 32,
+        ..Limits::default()
+    };
+    fuzz("reply").seeds([bytes(&reply)]).limits(limits).run(
+        |input| Reply::from_bytes(&input),
+        |input, reply| assert_eq!(bytes(reply), *input),
+    );
+}
+
+fn bytes<M: Message>(message: &M) -> Bytes {
+    message.to_bytes().expect("every message has a form")
+}
