@@ -47,13 +47,13 @@ impl Database {
 
     /// A key that is there at this time.
     pub(crate) fn get(&self, key: Sought<'_>, now_ms: u64) -> Option<&Item> {
-        let item = self.keys.get(|name| key.place_of(name))?;
+        let item = self.keys.get(key)?;
         (!item.is_over(now_ms)).then_some(item)
     }
 
     /// A key, whether or not its time is over.
     pub(crate) fn get_any(&self, key: Sought<'_>) -> Option<&Item> {
-        self.keys.get(|name| key.place_of(name))
+        self.keys.get(key)
     }
 
     /// The number of keys that are there at this time.
@@ -89,7 +89,7 @@ impl Database {
     /// Sets a key. What it held.
     pub(crate) fn put(&mut self, key: Sought<'_>, item: Item) -> Option<Item> {
         let ends_ms = item.expires_ms;
-        let before = match self.keys.get_mut(|name| key.place_of(name)) {
+        let before = match self.keys.get_mut(key) {
             Some(before) => Some(std::mem::replace(before, item)),
             None => {
                 self.keys.insert(key.to_name(), item);
@@ -105,7 +105,7 @@ impl Database {
 
     /// Takes a key out. What it held.
     fn remove(&mut self, key: Sought<'_>) -> Option<Item> {
-        let (name, item) = self.keys.remove(|name| key.place_of(name))?;
+        let (name, item) = self.keys.remove(key)?;
         self.move_end(name, item.expires_ms, NEVER);
         Some(item)
     }
@@ -113,7 +113,7 @@ impl Database {
     fn move_end(&mut self, key: Name, from_ms: u64, to_ms: u64) {
         if from_ms != NEVER {
             let place = |(end, name): &(u64, Name)| end.cmp(&from_ms).then_with(|| name.cmp(&key));
-            self.ends.remove(place);
+            self.ends.remove_by(place);
         }
         if to_ms != NEVER {
             self.ends.insert((to_ms, key), ());
@@ -243,7 +243,7 @@ impl Keyspace {
     pub(crate) fn edit(&mut self, db: u32, key: Sought<'_>) -> Option<&mut Item> {
         self.note(db, key);
         let database = &mut self.databases[db as usize];
-        database.keys.get_mut(|name| key.place_of(name))
+        database.keys.get_mut(key)
     }
 
     /// Sets the end of a key that is there.

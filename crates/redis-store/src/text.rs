@@ -60,6 +60,10 @@ impl<'a> Sought<'a> {
         self.text
     }
 
+    pub(crate) fn hash(self) -> u64 {
+        self.hash
+    }
+
     pub(crate) fn to_name(self) -> Name {
         Name {
             hash: self.hash,
@@ -68,7 +72,7 @@ impl<'a> Sought<'a> {
     }
 
     /// Where a name is as seen from this one: less if it comes before.
-    pub(crate) fn place_of(&self, name: &Name) -> Ordering {
+    pub(crate) fn place_of(self, name: &Name) -> Ordering {
         let by_hash = name.hash.cmp(&self.hash);
         by_hash.then_with(|| (*name.text).cmp(self.text))
     }

@@ -3,6 +3,13 @@
 //! It serves as a map (searched by key), as a list (by position), and as a ranking (both). Copies make snapshots,
 //! commands that are taken back, and `COPY` of long values cheap.
 
+mod row;
+mod seek;
+
+pub(crate) use row::{Key, SoughtKey};
+
+use row::{Keyed, Row};
+use seek::{At, Before, By, Seek, To};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -13,19 +20,19 @@ const WIDTH_MIN: usize = 12;
 
 /// A sequence of entries, by position and, if their keys ascend, by key.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree<K, V> {
+pub(crate) struct Tree<K: Key, V> {
     root: Option<Arc<Node<K, V>>>,
     len: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Node<K, V> {
-    Leaf(Vec<(K, V)>),
-    Inner(Vec<Child<K, V>>),
+enum Node<K: Key, V> {
+    Leaf(Row<(K, V)>),
+    Inner(Row<Child<K, V>>),
 }
 
 #[derive(Clone, Debug)]
-struct Child<K, V> {
+struct Child<K: Key, V> {
     /// No key of this child is below it, and all keys of the children before it are. That of a first child says
     /// nothing.
     low: K,
@@ -33,82 +40,36 @@ struct Child<K, V> {
     node: Arc<Node<K, V>>,
 }
 
-/// A way to a place in a tree.
-trait Seek<K>: Copy {
-    /// The child that it leads into, and the way from there.
-    fn child<V>(self, children: &[Child<K, V>]) -> (usize, Self);
-    /// The entry of a leaf that it leads to, or where one would be inserted.
-    fn slot<V>(self, leaf: &[(K, V)]) -> Result<usize, usize>;
-}
+impl<K: Key, V> Keyed for (K, V) {
+    type Key = K;
 
-/// To the entry at a position.
-#[derive(Clone, Copy)]
-struct At(usize);
-
-/// To the gap before a position.
-#[derive(Clone, Copy)]
-struct Before(usize);
-
-/// To the key that this function calls equal: it says where a key is as seen from the one that is sought.
-#[derive(Clone, Copy)]
-struct By<F>(F);
-
-impl<K> Seek<K> for At {
-    fn child<V>(self, children: &[Child<K, V>]) -> (usize, Self) {
-        let mut left = self.0;
-        for (at, child) in children[..children.len() - 1].iter().enumerate() {
-            if left < child.len {
-                return (at, At(left));
-            }
-            left -= child.len;
-        }
-        (children.len() - 1, At(left))
-    }
-
-    fn slot<V>(self, leaf: &[(K, V)]) -> Result<usize, usize> {
-        match self.0 < leaf.len() {
-            true => Ok(self.0),
-            false => Err(leaf.len()),
-        }
+    fn key(&self) -> &K {
+        &self.0
     }
 }
 
-impl<K> Seek<K> for Before {
-    fn child<V>(self, children: &[Child<K, V>]) -> (usize, Self) {
-        let (at, At(left)) = At(self.0).child(children);
-        (at, Before(left))
-    }
+impl<K: Key, V> Keyed for Child<K, V> {
+    type Key = K;
 
-    fn slot<V>(self, leaf: &[(K, V)]) -> Result<usize, usize> {
-        Err(self.0.min(leaf.len()))
+    fn key(&self) -> &K {
+        &self.low
     }
 }
 
-impl<K, F: Fn(&K) -> Ordering + Copy> Seek<K> for By<F> {
-    fn child<V>(self, children: &[Child<K, V>]) -> (usize, Self) {
-        let behind = children[1..].partition_point(|child| self.0(&child.low).is_le());
-        (behind, self)
-    }
-
-    fn slot<V>(self, leaf: &[(K, V)]) -> Result<usize, usize> {
-        leaf.binary_search_by(|(key, _)| self.0(key))
-    }
-}
-
-impl<K, V> Default for Tree<K, V> {
+impl<K: Key, V> Default for Tree<K, V> {
     fn default() -> Self {
         Tree { root: None, len: 0 }
     }
 }
 
-impl<K, V> Tree<K, V> {
+impl<K: Key, V> Tree<K, V> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The entry whose key this function calls equal.
-    pub(crate) fn get(&self, place_of: impl Fn(&K) -> Ordering + Copy) -> Option<&V> {
-        self.entry(By(place_of)).map(|(_, value)| value)
+    /// The value of a key.
+    pub(crate) fn get(&self, key: impl SoughtKey<K>) -> Option<&V> {
+        self.entry(To(key)).map(|(_, value)| value)
     }
 
     /// The entry at a position.
@@ -138,7 +99,11 @@ impl<K, V> Tree<K, V> {
 
     /// The position of the key that this function calls equal, or the one that it would have.
     pub(crate) fn rank(&self, place_of: impl Fn(&K) -> Ordering + Copy) -> Result<usize, usize> {
-        let (mut before, seek) = (0, By(place_of));
+        self.rank_of(By(place_of))
+    }
+
+    fn rank_of<S: Seek<K>>(&self, seek: S) -> Result<usize, usize> {
+        let mut before = 0;
         let mut node = self.root.as_deref().ok_or(0_usize)?;
         loop {
             match node {
@@ -200,7 +165,7 @@ impl<K, V> Tree<K, V> {
     }
 }
 
-impl<K, V> Tree<K, V> {
+impl<K: Key, V> Tree<K, V> {
     /// Takes the last leaf off a tree that nobody looks at any more; `None` if there is none left that is not also
     /// another tree's. Its length is no longer right then.
     pub(crate) fn shed(&mut self) -> Option<Vec<(K, V)>> {
@@ -218,25 +183,25 @@ impl<K, V> Tree<K, V> {
 }
 
 /// Takes the last leaf off a node, with what is shared behind it. Whether the node is empty then.
-fn shed_from<K, V>(node: &mut Node<K, V>) -> (Option<Vec<(K, V)>>, bool) {
+fn shed_from<K: Key, V>(node: &mut Node<K, V>) -> (Option<Vec<(K, V)>>, bool) {
     match node {
-        Node::Leaf(entries) => (Some(std::mem::take(entries)), true),
+        Node::Leaf(entries) => (Some(entries.take_items()), true),
         Node::Inner(children) => {
-            let last = children.last_mut();
+            let last = children.items_mut().last_mut();
             let own = last.and_then(|last| Arc::get_mut(&mut last.node));
             let (leaf, is_empty) = own.map_or((None, true), shed_from);
             if is_empty {
-                children.pop();
+                children.remove(children.len() - 1);
             }
             (leaf, children.is_empty())
         }
     }
 }
 
-impl<K: Clone, V: Clone> Tree<K, V> {
-    /// The value whose key this function calls equal, to be changed.
-    pub(crate) fn get_mut(&mut self, place_of: impl Fn(&K) -> Ordering + Copy) -> Option<&mut V> {
-        self.entry_mut(By(place_of))
+impl<K: Key, V: Clone> Tree<K, V> {
+    /// The value of a key, to be changed.
+    pub(crate) fn get_mut(&mut self, key: impl SoughtKey<K>) -> Option<&mut V> {
+        self.entry_mut(To(key))
     }
 
     /// The value at a position, to be changed.
@@ -251,11 +216,11 @@ impl<K: Clone, V: Clone> Tree<K, V> {
                 Node::Inner(children) => {
                     let (at, next) = seek.child(children);
                     seek = next;
-                    node = Arc::make_mut(&mut children[at].node);
+                    node = Arc::make_mut(&mut children.items_mut()[at].node);
                 }
                 Node::Leaf(slots) => {
                     let at = seek.slot(slots).ok()?;
-                    return Some(&mut slots[at].1);
+                    return Some(&mut slots.items_mut()[at].1);
                 }
             }
         }
@@ -267,7 +232,7 @@ impl<K: Clone, V: Clone> Tree<K, V> {
         K: Ord,
     {
         let sought = key.clone();
-        self.insert_by(By(|key: &K| key.cmp(&sought)), key, value)
+        self.insert_by(To(&sought), key, value)
     }
 
     /// Adds an entry before a position.
@@ -283,7 +248,7 @@ impl<K: Clone, V: Clone> Tree<K, V> {
     fn insert_by<S: Seek<K>>(&mut self, seek: S, key: K, value: V) -> Option<V> {
         let root = self
             .root
-            .get_or_insert_with(|| Arc::new(Node::Leaf(Vec::new())));
+            .get_or_insert_with(|| Arc::new(Node::Leaf(Row::default())));
         let low = key.clone();
         let (old, right) = insert_into(root, seek, key, value);
         self.len += usize::from(old.is_none());
@@ -293,13 +258,22 @@ impl<K: Clone, V: Clone> Tree<K, V> {
                 len: self.len - right.len,
                 node: root.clone(),
             };
-            *root = Arc::new(Node::Inner(vec![left, right]));
+            let mut both = Row::default();
+            both.push(left);
+            both.push(right);
+            *root = Arc::new(Node::Inner(both));
         }
         old
     }
 
+    /// Takes out the entry of a key.
+    pub(crate) fn remove(&mut self, key: impl SoughtKey<K>) -> Option<(K, V)> {
+        let rank = self.rank_of(To(key)).ok()?;
+        self.remove_at(rank)
+    }
+
     /// Takes out the entry whose key this function calls equal.
-    pub(crate) fn remove(&mut self, place_of: impl Fn(&K) -> Ordering + Copy) -> Option<(K, V)> {
+    pub(crate) fn remove_by(&mut self, place_of: impl Fn(&K) -> Ordering + Copy) -> Option<(K, V)> {
         let rank = self.rank(place_of).ok()?;
         self.remove_at(rank)
     }
@@ -332,7 +306,7 @@ impl<K: Clone, V: Clone> Tree<K, V> {
     }
 }
 
-impl<K: Clone, V: Clone> Node<K, V> {
+impl<K: Key, V: Clone> Node<K, V> {
     fn width(&self) -> usize {
         match self {
             Node::Leaf(slots) => slots.len(),
@@ -378,7 +352,7 @@ impl<K: Clone, V: Clone> Node<K, V> {
     }
 }
 
-fn insert_into<K: Clone, V: Clone, S: Seek<K>>(
+fn insert_into<K: Key, V: Clone, S: Seek<K>>(
     node: &mut Arc<Node<K, V>>,
     seek: S,
     key: K,
@@ -387,7 +361,10 @@ fn insert_into<K: Clone, V: Clone, S: Seek<K>>(
     let node = Arc::make_mut(node);
     let (old, grown_at) = match node {
         Node::Leaf(slots) => match seek.slot(slots) {
-            Ok(at) => return (Some(std::mem::replace(&mut slots[at].1, value)), None),
+            Ok(at) => {
+                let slot = &mut slots.items_mut()[at];
+                return (Some(std::mem::replace(&mut slot.1, value)), None);
+            }
             Err(at) => {
                 slots.insert(at, (key, value));
                 (None, at)
@@ -395,12 +372,13 @@ fn insert_into<K: Clone, V: Clone, S: Seek<K>>(
         },
         Node::Inner(children) => {
             let (at, next) = seek.child(children);
-            let (old, right) = insert_into(&mut children[at].node, next, key, value);
-            children[at].len += usize::from(old.is_none());
+            let child = &mut children.items_mut()[at];
+            let (old, right) = insert_into(&mut child.node, next, key, value);
+            child.len += usize::from(old.is_none());
             let Some(right) = right else {
                 return (old, None);
             };
-            children[at].len -= right.len;
+            child.len -= right.len;
             children.insert(at + 1, right);
             // The first child may have grown at its front.
             (old, if at == 0 { 0 } else { at + 1 })
@@ -409,14 +387,15 @@ fn insert_into<K: Clone, V: Clone, S: Seek<K>>(
     (old, node.split_wide(grown_at))
 }
 
-fn remove_from<K: Clone, V: Clone>(node: &mut Arc<Node<K, V>>, seek: At) -> (K, V) {
+fn remove_from<K: Key, V: Clone>(node: &mut Arc<Node<K, V>>, seek: At) -> (K, V) {
     match Arc::make_mut(node) {
         Node::Leaf(slots) => slots.remove(seek.0),
         Node::Inner(children) => {
             let (at, next) = Seek::<K>::child(seek, children);
-            let removed = remove_from(&mut children[at].node, next);
-            children[at].len -= 1;
-            if children[at].node.width() < WIDTH_MIN {
+            let child = &mut children.items_mut()[at];
+            let removed = remove_from(&mut child.node, next);
+            child.len -= 1;
+            if child.node.width() < WIDTH_MIN {
                 join(children, at);
             }
             removed
@@ -425,20 +404,20 @@ fn remove_from<K: Clone, V: Clone>(node: &mut Arc<Node<K, V>>, seek: At) -> (K, 
 }
 
 /// Joins a narrow child with a neighbour, or takes entries from it.
-fn join<K: Clone, V: Clone>(children: &mut Vec<Child<K, V>>, narrow: usize) {
+fn join<K: Key, V: Clone>(children: &mut Row<Child<K, V>>, narrow: usize) {
     if children.len() == 1 {
         return;
     }
     let at = narrow.min(children.len() - 2);
     let right = children.remove(at + 1);
-    let left = &mut children[at];
+    let left = &mut children.items_mut()[at];
     left.len += right.len;
     let node = Arc::make_mut(&mut left.node);
     match (&mut *node, Arc::unwrap_or_clone(right.node)) {
-        (Node::Leaf(slots), Node::Leaf(more)) => slots.extend(more),
+        (Node::Leaf(slots), Node::Leaf(more)) => slots.append(more),
         (Node::Inner(inner), Node::Inner(mut more)) => {
-            more[0].low = right.low;
-            inner.extend(more);
+            more.change(0, |first| first.low = right.low);
+            inner.append(more);
         }
         _ => unreachable!("all leaves are equally deep"),
     }
@@ -450,12 +429,12 @@ fn join<K: Clone, V: Clone>(children: &mut Vec<Child<K, V>>, narrow: usize) {
 }
 
 /// Entries of a tree, in order.
-pub(crate) struct Iter<'a, K, V> {
+pub(crate) struct Iter<'a, K: Key, V> {
     /// The nodes that lead to the next entry, and the place in each.
     path: Vec<(&'a Node<K, V>, usize)>,
 }
 
-impl<'a, K, V> Iterator for Iter<'a, K, V> {
+impl<'a, K: Key, V> Iterator for Iter<'a, K, V> {
     type Item = (&'a K, &'a V);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,7 +1,7 @@
 //! What nobody can reach any more, freed a little at a time: a large value that goes at once would hold up all clients.
 
 use super::Database;
-use crate::tree::Tree;
+use crate::tree::{Key, Tree};
 use crate::value::{Hash, Set, Value};
 
 /// A value with fewer elements goes at once.
@@ -80,7 +80,7 @@ impl Value {
 
     /// Frees the last leaf of a value that nobody reads any more. Whether there was one.
     fn shed(&mut self) -> bool {
-        fn some<K, V>(tree: &mut Tree<K, V>) -> bool {
+        fn some<K: Key, V>(tree: &mut Tree<K, V>) -> bool {
             tree.shed().is_some()
         }
         match self {

@@ -139,6 +139,31 @@ pub fn categories(name: &str, flags: &[&str], group: &'static str) -> BTreeSet<&
 /// Bytes of a command's name, at most.
 const NAME_BYTES_MAX: usize = 20;
 
+/// Bytes at the beginning of a name that are compared at once.
+const HEAD_BYTES: usize = 8;
+
+/// The heads of the names of all commands, in their order.
+static HEADS: [u64; COMMANDS.len()] = {
+    let mut heads = [0; COMMANDS.len()];
+    let mut at = 0;
+    while at < COMMANDS.len() {
+        heads[at] = head(COMMANDS[at].name.as_bytes());
+        at += 1;
+    }
+    heads
+};
+
+/// The first bytes of a name as a number: numbers of names are in the order of the names, and few names share one.
+const fn head(name: &[u8]) -> u64 {
+    let (mut head, mut at) = (0, 0);
+    while at < HEAD_BYTES {
+        let byte = if at < name.len() { name[at] } else { 0 };
+        head = head << 8 | byte as u64;
+        at += 1;
+    }
+    head
+}
+
 /// The command of this name, in any case.
 #[must_use]
 pub fn find(name: &[u8]) -> Option<&'static Command> {
@@ -146,8 +171,11 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     let lower = lower.get_mut(..name.len())?;
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
-    let place = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(lower));
-    place.ok().map(|at| &COMMANDS[at])
+    let head = head(lower);
+    let first = HEADS.partition_point(|other| *other < head);
+    let same = COMMANDS[first..].iter().zip(&HEADS[first..]);
+    let mut same = same.take_while(|(_, other)| **other == head);
+    same.find_map(|(command, _)| (command.name.as_bytes() == lower).then_some(command))
 }
 
 /// Whether Redis 7.0 has a command of this name, in any case, that the store has not.
@@ -268,6 +296,16 @@ mod tests {
                 "{} is here",
                 command.name
             );
+        }
+        for strange in [
+            &b""[..],
+            b"se",
+            b"sets",
+            b"set\0",
+            b"zrangeby",
+            b"zrangebylexx",
+        ] {
+            assert!(find(strange).is_none(), "{strange:?}");
         }
         assert!(find(b"xadd").is_none() && is_of_redis(b"XADD"));
         assert!(find(&[b'a'; 100]).is_none());

@@ -35,9 +35,7 @@ impl Hash {
             Hash::Packed(packed) => packed.get(field),
             Hash::Names(names) => {
                 let sought = Sought::new(field);
-                names
-                    .get(|name| sought.place_of(name))
-                    .map(|value| &value[..])
+                names.get(sought).map(|value| &value[..])
             }
         }
     }
@@ -73,7 +71,7 @@ impl Hash {
             Hash::Packed(packed) => packed.remove(field),
             Hash::Names(names) => {
                 let sought = Sought::new(field);
-                names.remove(|name| sought.place_of(name)).is_some()
+                names.remove(sought).is_some()
             }
         }
     }

@@ -39,7 +39,7 @@ impl Set {
             }
             Set::Names(names) => {
                 let sought = Sought::new(member);
-                names.get(|name| sought.place_of(name)).is_some()
+                names.get(sought).is_some()
             }
         }
     }
@@ -80,7 +80,7 @@ impl Set {
             }
             Set::Names(names) => {
                 let sought = Sought::new(member);
-                names.remove(|name| sought.place_of(name)).is_some()
+                names.remove(sought).is_some()
             }
         }
     }

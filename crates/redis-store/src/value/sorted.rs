@@ -1,7 +1,7 @@
 //! Sorted sets: members by name, and by score.
 
 use crate::text::{Name, Sought, Text};
-use crate::tree::Tree;
+use crate::tree::{Key, Tree};
 use std::cmp::Ordering;
 
 /// Members of a sorted set that counts as small, at most.
@@ -31,6 +31,12 @@ impl Ranked {
         let by_score = self.score.partial_cmp(&score).unwrap_or(Ordering::Equal);
         by_score.then_with(|| (*self.member).cmp(member))
     }
+}
+
+impl Key for Ranked {
+    type Digest = ();
+
+    fn digest(&self) {}
 }
 
 impl PartialEq for Ranked {
@@ -73,7 +79,7 @@ impl Sorted {
 
     pub(crate) fn score(&self, member: &[u8]) -> Option<f64> {
         let sought = Sought::new(member);
-        self.scores.get(|name| sought.place_of(name)).copied()
+        self.scores.get(sought).copied()
     }
 
     /// Gives a member a score, which is a number. The one it had.
@@ -83,7 +89,8 @@ impl Sorted {
         self.is_large |= member.len() > SMALL_MEMBER_BYTES_MAX;
         let before = self.scores.insert(name, score);
         if let Some(before) = before {
-            self.ranking.remove(|ranked| ranked.place(before, &member));
+            self.ranking
+                .remove_by(|ranked| ranked.place(before, &member));
         }
         self.ranking.insert(Ranked { score, member }, ());
         self.is_large |= self.len() > SMALL_MAX;
@@ -114,8 +121,8 @@ impl Sorted {
     /// Takes a member out. The score it had.
     pub(crate) fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let sought = Sought::new(member);
-        let (_, score) = self.scores.remove(|name| sought.place_of(name))?;
-        self.ranking.remove(|ranked| ranked.place(score, member));
+        let (_, score) = self.scores.remove(sought)?;
+        self.ranking.remove_by(|ranked| ranked.place(score, member));
         Some(score)
     }
 
@@ -123,7 +130,7 @@ impl Sorted {
     pub(crate) fn remove_at(&mut self, rank: usize) -> Option<Ranked> {
         let (ranked, ()) = self.ranking.remove_at(rank)?;
         let sought = Sought::new(&ranked.member);
-        self.scores.remove(|name| sought.place_of(name));
+        self.scores.remove(sought);
         Some(ranked)
     }
 
