@@ -22,8 +22,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 /// What servers and clients of a relay are to be.
@@ -155,9 +156,6 @@ impl Relay {
         tunnels: Option<Tunnels>,
         admin: Option<String>,
     ) -> io::Result<Relay> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
         prepared.link.set_nonblocking(true)?;
         let (board, requests) = Board::new();
         let board = Arc::new(board);
@@ -175,8 +173,7 @@ impl Relay {
         let thread = std::thread::Builder::new()
             .name("redis".to_owned())
             .spawn(move || {
-                let local = LocalSet::new();
-                if let Err(error) = local.block_on(&runtime, inside.run()) {
+                if let Err(error) = inside.run_here() {
                     tracing::error!("clients of Redis are not served: {error}");
                 }
             })?;
@@ -230,6 +227,16 @@ struct Inside {
 }
 
 impl Inside {
+    /// Runs on this thread until it is told to stop. The engine is a task like others: what wakes the future that a
+    /// runtime was given, or a `LocalSet`, costs a system call and a look at all sockets each time.
+    fn run_here(self) -> io::Result<()> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())?;
+        let running = runtime.spawn_local(self.run());
+        runtime.block_on(running).map_err(io::Error::other)?
+    }
+
     async fn run(self) -> io::Result<()> {
         let Prepared {
             shared,
