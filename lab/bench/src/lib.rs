@@ -393,11 +393,11 @@ Examples:
 
 const REDIS_EXAMPLES: &str = "\
 Examples:
-  In memory, then on the disk (about ten minutes each):
+  In memory, then on the disk (about half an hour each):
     quorate-lab bench redis
     quorate-lab bench redis --durability disk
   A first impression:
-    quorate-lab bench redis --turns 1 --duration 2s --runs set:60,set:1 --systems redis,wait-2,rabia
+    quorate-lab bench redis --turns 1 --duration 2s --runs set:60,set:1 --systems redis,wait-2,rabia,effects-rabia
   Two builds of the program:
     quorate-lab bench redis --systems rabia,rabia-other --other target/dist/quorate --runs set:60,set:60x16";
 

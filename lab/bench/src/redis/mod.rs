@@ -6,6 +6,7 @@
 //! and a replica that falls out loses what was acknowledged if the master dies then.
 
 mod clients;
+mod servers;
 mod system;
 mod table;
 mod workload;
@@ -27,11 +28,13 @@ use workload::Cell;
 #[derive(Debug, Clone, Args)]
 pub struct RedisArgs {
     /// What to compare, separated by commas: redis, wait-N (a master with N replicas, and WAIT N behind each batch), or
-    /// a protocol of Quorate; with -other behind its name it is run by the program of --other
+    /// a protocol of Quorate. With effects- before its name the data is in real servers, and clients go to the replica
+    /// that executes, with -spread behind it to all replicas; with -other behind all that it is run by the program of
+    /// --other
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "redis,wait-1,wait-2,rabia,multi-paxos,nezha",
+        default_value = "redis,wait-1,wait-2,rabia,multi-paxos,nezha,effects-rabia,effects-multi-paxos",
         value_parser = System::parse
     )]
     systems: Vec<System>,
@@ -50,7 +53,7 @@ pub struct RedisArgs {
     /// Replicas of Quorate's clusters
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     replicas: u8,
-    /// The replicas of Quorate's that clients go to: the first so many; 0 for all
+    /// The replicas of Quorate's that clients go to, where those are not executors: the first so many; 0 for all
     #[arg(long, default_value_t = 0)]
     asked: usize,
     /// How often every system gets its turn
@@ -82,6 +85,9 @@ pub struct RedisArgs {
     quorate_option: Vec<String>,
     #[command(flatten)]
     place: Place,
+    /// Also write the table to this file, in Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Also write everything to this file as one JSON object
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -117,6 +123,8 @@ struct Run {
     latency: LatencySummary,
     /// CPU time of all server processes together, per command.
     server_cpu_us: f64,
+    /// How often server processes slept and were woken, per command.
+    server_wakeups: f64,
     /// CPU time of the clients, per command.
     client_cpu_us: f64,
 }
@@ -136,7 +144,11 @@ pub fn run(args: &RedisArgs) -> Result<(), String> {
             measure(args, turn, system, &mut runs)?;
         }
     }
-    print!("{}", table::render(args, &runs));
+    let found = table::Found::new(args, &runs);
+    print!("{found}");
+    if let Some(path) = &args.markdown {
+        units::write(path, &found.markdown())?;
+    }
     if let Some(path) = &args.json {
         let json = serde_json::to_string(&runs).map_err(|error| error.to_string())?;
         units::write(path, &(json + "\n"))?;
@@ -185,6 +197,7 @@ fn measure(
             per_second: done.commands as f64 / args.duration.as_secs_f64(),
             latency: done.latency.summary(),
             server_cpu_us: done.servers.cpu_us as f64 / commands,
+            server_wakeups: done.servers.wakeups as f64 / commands,
             client_cpu_us: done.own.cpu_us as f64 / commands,
         };
         eprintln!(

@@ -1,19 +1,14 @@
 //! What is compared: started, waited for, stopped.
 
 use std::fmt;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Serialize, Serializer};
 
-use super::{Durability, RedisArgs};
+use super::RedisArgs;
+use super::servers::{RedisServers, ask};
 use crate::cluster::Cluster;
-use quorate_tooling::cleanup::TempDir;
-use quorate_tooling::launch::{Launch, Running, StandardOutput, last_lines};
-use quorate_tooling::ports::free_ports;
-use quorate_tooling::process;
+use quorate_tooling::scrape;
 
 /// A system to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +22,22 @@ pub(super) enum System {
     Quorate {
         /// The protocol's name.
         protocol: String,
+        /// Where the data is, and which replicas clients go to.
+        store: Store,
         /// Whether it is run by the other program.
         is_other: bool,
     },
+}
+
+/// Where the data of a cluster is, and which of its replicas clients go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Store {
+    /// The data is in the embedded store, and clients go to all replicas.
+    Embedded,
+    /// The data is in real servers, and clients go to the replica that executes.
+    Executor,
+    /// The data is in real servers, and clients go to all replicas, most of which pass them on.
+    Spread,
 }
 
 impl System {
@@ -50,14 +58,22 @@ impl System {
             Some(protocol) => (protocol, true),
             None => (text, false),
         };
+        let (protocol, store) = match protocol.strip_prefix("effects-") {
+            None => (protocol, Store::Embedded),
+            Some(protocol) => match protocol.strip_suffix("-spread") {
+                None => (protocol, Store::Executor),
+                Some(protocol) => (protocol, Store::Spread),
+            },
+        };
         let known = quorate_protocols::names();
         match known.contains(&protocol) {
             true => Ok(System::Quorate {
                 protocol: protocol.to_owned(),
+                store,
                 is_other,
             }),
             false => Err(format!(
-                "neither redis, wait-N nor one of {}",
+                "neither redis, wait-N nor one of {}, with effects- before it or not",
                 known.join(", ")
             )),
         }
@@ -69,9 +85,18 @@ impl fmt::Display for System {
         match self {
             System::Redis { replicas: 0 } => f.write_str("redis"),
             System::Redis { replicas } => write!(f, "wait-{replicas}"),
-            System::Quorate { protocol, is_other } => {
-                f.write_str(protocol)?;
-                f.write_str(if *is_other { "-other" } else { "" })
+            System::Quorate {
+                protocol,
+                store,
+                is_other,
+            } => {
+                let (before, behind) = match store {
+                    Store::Embedded => ("", ""),
+                    Store::Executor => ("effects-", ""),
+                    Store::Spread => ("effects-", "-spread"),
+                };
+                let other = if *is_other { "-other" } else { "" };
+                write!(f, "{before}{protocol}{behind}{other}")
             }
         }
     }
@@ -105,36 +130,51 @@ impl Started {
             System::Redis { replicas } => {
                 let servers = RedisServers::start(args, *replicas)?;
                 Ok(Started {
-                    servers: vec![address(servers.base)],
+                    servers: vec![servers.master()],
                     wait_for: (*replicas > 0).then_some(*replicas),
                     running: Processes::Redis(servers),
                 })
             }
-            System::Quorate { protocol, is_other } => {
-                let program = match args.other.as_ref().filter(|_| *is_other) {
-                    Some(program) => program.clone(),
-                    None => args.place.binary()?,
-                };
-                let mut options = vec![
-                    "--face=redis".to_owned(),
-                    format!("--protocol={protocol}"),
-                    format!("--durability={}", args.durability.name()),
-                ];
-                options.extend_from_slice(&args.quorate_option);
-                let cluster =
-                    Cluster::quorate(&program, args.replicas, args.place.parent(), &options)?;
-                let host = |url: &String| url.rsplit('/').next().map(str::to_owned);
-                let mut servers: Vec<String> = cluster.endpoints.iter().filter_map(host).collect();
-                if args.asked > 0 {
-                    servers.truncate(args.asked);
-                }
-                Ok(Started {
-                    servers,
-                    wait_for: None,
-                    running: Processes::Quorate(cluster),
-                })
-            }
+            System::Quorate {
+                protocol,
+                store,
+                is_other,
+            } => Started::start_quorate(args, protocol, *store, *is_other),
         }
+    }
+
+    fn start_quorate(
+        args: &RedisArgs,
+        protocol: &str,
+        store: Store,
+        is_other: bool,
+    ) -> Result<Started, String> {
+        let program = match args.other.as_ref().filter(|_| is_other) {
+            Some(program) => program.clone(),
+            None => args.place.binary()?,
+        };
+        let mut options = vec![
+            "--face=redis".to_owned(),
+            format!("--protocol={protocol}"),
+            format!("--durability={}", args.durability.name()),
+        ];
+        if store != Store::Embedded {
+            options.push(format!("--redis-server={}", args.redis_server.display()));
+        }
+        options.extend_from_slice(&args.quorate_option);
+        let cluster = Cluster::quorate(&program, args.replicas, args.place.parent(), &options)?;
+        let host = |url: &String| url.rsplit('/').next().map(str::to_owned);
+        let mut servers: Vec<String> = cluster.endpoints.iter().filter_map(host).collect();
+        match store {
+            Store::Executor => servers = vec![executor(&servers)?],
+            Store::Embedded | Store::Spread if args.asked > 0 => servers.truncate(args.asked),
+            Store::Embedded | Store::Spread => {}
+        }
+        Ok(Started {
+            servers,
+            wait_for: None,
+            running: Processes::Quorate(cluster),
+        })
     }
 
     /// Every process of the system.
@@ -154,133 +194,33 @@ impl Started {
     }
 }
 
-fn address(port: u16) -> String {
-    format!("127.0.0.1:{port}")
-}
-
-/// A master and its replicas.
-#[derive(Debug)]
-struct RedisServers {
-    /// The master's port; those of replicas follow.
-    base: u16,
-    servers: Vec<Running>,
-    directory: TempDir,
-}
-
-impl RedisServers {
-    fn start(args: &RedisArgs, replicas: u8) -> Result<RedisServers, String> {
-        let count = u16::from(replicas) + 1;
-        let mut started = RedisServers {
-            base: free_ports(count)?,
-            servers: Vec::new(),
-            directory: TempDir::new(args.place.parent()).map_err(|error| error.to_string())?,
-        };
-        for index in 0..count {
-            started.start_one(&args.redis_server, index, args.durability)?;
-        }
-        started.await_replicas(replicas)?;
-        Ok(started)
-    }
-
-    fn start_one(
-        &mut self,
-        program: &Path,
-        index: u16,
-        durability: Durability,
-    ) -> Result<(), String> {
-        let folder = self.directory.path().join(format!("redis-{index}"));
-        std::fs::create_dir(&folder).map_err(|error| error.to_string())?;
-        let appends = match durability {
-            Durability::Memory => "no",
-            Durability::Disk => "yes",
-        };
-        let mut arguments: Vec<String> = [
-            ("--port", (self.base + index).to_string()),
-            ("--bind", "127.0.0.1".to_owned()),
-            ("--dir", folder.display().to_string()),
-            ("--save", String::new()),
-            ("--appendonly", appends.to_owned()),
-            ("--appendfsync", "always".to_owned()),
-            ("--repl-diskless-sync-delay", "0".to_owned()),
-        ]
-        .into_iter()
-        .flat_map(|(name, value)| [name.to_owned(), value])
-        .collect();
-        if index > 0 {
-            let master = [self.base.to_string()];
-            arguments.extend(["--replicaof".to_owned(), "127.0.0.1".to_owned()]);
-            arguments.extend(master);
-        }
-        let log = self.directory.path().join(format!("redis-{index}.log"));
-        let launch = Launch {
-            output: StandardOutput::Logged,
-            ..Launch::new(program, arguments, log)
-        };
-        self.servers.push(launch.start()?);
-        Ok(())
-    }
-
-    /// Waits until the master has so many replicas that follow.
-    fn await_replicas(&mut self, replicas: u8) -> Result<(), String> {
-        let deadline = Instant::now() + START_PATIENCE;
-        loop {
-            let told = ask(&address(self.base), b"INFO replication\r\n").unwrap_or_default();
-            if !told.is_empty() && told.matches("state=online").count() >= replicas.into() {
-                return Ok(());
-            }
-            self.check_alive()?;
-            if Instant::now() > deadline {
-                return Err("Redis did not start, or its replicas do not follow it".to_owned());
-            }
-            std::thread::sleep(POLL);
-        }
-    }
-
-    fn pids(&self) -> Vec<u32> {
-        let servers = self.servers.iter();
-        servers
-            .flat_map(|server| process::descendants(server.pid()))
-            .collect()
-    }
-
-    fn check_alive(&mut self) -> Result<(), String> {
-        for (index, server) in self.servers.iter_mut().enumerate() {
-            if let Some(how) = server.ended() {
-                let log = self.directory.path().join(format!("redis-{index}.log"));
-                let words = last_lines(&log, 3);
-                return Err(format!("a Redis ended with {how}: {words}"));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for RedisServers {
-    fn drop(&mut self) {
-        for server in &mut self.servers {
-            server.stop(STOP_PATIENCE);
+/// The replica that executes, of those that serve clients there.
+fn executor(servers: &[String]) -> Result<String, String> {
+    let deadline = Instant::now() + EXECUTOR_PATIENCE;
+    let first = servers.first().ok_or("there is no replica")?;
+    let admin = ask(first, ADMIN).map_err(|error| format!("{first}: {error}"))?;
+    let admin = admin.lines().last().unwrap_or_default();
+    loop {
+        // Replicas claim to execute where a client waits.
+        let served = ask(first, b"PING\r\n").is_ok_and(|answer| answer.starts_with("+PONG"));
+        let page = scrape::get(&format!("http://{admin}"), "/redis")?;
+        let page: serde_json::Value = serde_json::from_str(&page)
+            .map_err(|error| format!("http://{admin}/redis: {error}"))?;
+        let number = page["executor"]
+            .as_u64()
+            .and_then(|number| usize::try_from(number).ok());
+        let named = number.and_then(|number| servers.get(number.checked_sub(1)?));
+        match named.filter(|_| served) {
+            Some(named) => return Ok(named.clone()),
+            None if Instant::now() > deadline => return Err(format!("{first} knows no executor")),
+            None => std::thread::sleep(POLL),
         }
     }
 }
 
-/// What a Redis answers to a question whose answer is one string.
-fn ask(server: &str, question: &[u8]) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
-    stream.write_all(question)?;
-    let (mut answer, mut space) = (Vec::new(), [0; 4096]);
-    while !matches!(quorate_resp::reply_bytes(&answer), Ok(Some(_)) | Err(_)) {
-        match stream.read(&mut space)? {
-            0 => break,
-            read => answer.extend_from_slice(&space[..read]),
-        }
-    }
-    Ok(String::from_utf8_lossy(&answer).into_owned())
-}
-
-const START_PATIENCE: Duration = Duration::from_secs(60);
-const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// What asks for the address of operators.
+const ADMIN: &[u8] = b"*2\r\n$7\r\nQUORATE\r\n$5\r\nADMIN\r\n";
+const EXECUTOR_PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -289,10 +229,24 @@ mod tests {
 
     #[test]
     fn systems_are_named_as_they_are_shown() {
-        for text in ["redis", "wait-2", "rabia", "multi-paxos-other"] {
+        for text in [
+            "redis",
+            "wait-2",
+            "rabia",
+            "multi-paxos-other",
+            "effects-nezha",
+            "effects-rabia-spread-other",
+        ] {
             assert_eq!(System::parse(text).unwrap().to_string(), text);
         }
-        for bad in ["", "wait-0", "wait-x", "raft", "redis-other"] {
+        for bad in [
+            "",
+            "wait-0",
+            "wait-x",
+            "raft",
+            "redis-other",
+            "rabia-spread",
+        ] {
             assert!(System::parse(bad).is_err(), "{bad}");
         }
     }

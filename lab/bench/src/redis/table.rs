@@ -1,5 +1,7 @@
 //! What was found, as a table: medians over the turns, ratios within each turn.
 
+use std::fmt;
+
 use super::{RedisArgs, Run, System};
 use crate::spread::Spread;
 use quorate_tooling::tables::Table;
@@ -7,46 +9,73 @@ use quorate_tooling::units::{show_count, show_ns};
 
 use super::workload::Cell;
 
-const HEADINGS: [&str; 8] = [
+const HEADINGS: [&str; 7] = [
     "run",
     "system",
     "commands/s",
     "p50",
     "p99",
     "CPU us",
-    "rate",
-    "CPU",
+    "wake-ups",
 ];
+/// What is compared with each system that is no cluster of Quorate.
+const RATIOS: [&str; 2] = ["rate", "CPU"];
 
 /// The table of all runs, and beside it the ratios to the systems that are no cluster of Quorate.
-pub(super) fn render(args: &RedisArgs, runs: &[Run]) -> String {
-    let references: Vec<&System> = args
-        .systems
-        .iter()
-        .filter(|system| is_reference(system))
-        .collect();
-    let mut headings: Vec<String> = HEADINGS[..6].iter().map(|&head| head.to_owned()).collect();
-    for reference in &references {
-        headings.extend(
-            HEADINGS[6..]
-                .iter()
-                .map(|what| format!("{what} / {reference}")),
-        );
-    }
-    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    let mut table = Table::new(&headings);
-    for cell in &args.runs {
-        for system in &args.systems {
-            table.add(row(runs, *cell, system, &references));
+pub(super) struct Found {
+    /// What the figures are of.
+    legend: String,
+    headings: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Found {
+    pub(super) fn new(args: &RedisArgs, runs: &[Run]) -> Found {
+        let systems = args.systems.iter();
+        let references: Vec<&System> = systems.filter(|system| is_reference(system)).collect();
+        let of_reference = |reference| RATIOS.map(|what| format!("{what} / {reference}"));
+        let own = HEADINGS.iter().map(|&head| head.to_owned());
+        let cells = args.runs.iter();
+        let both = cells.flat_map(|cell| args.systems.iter().map(move |system| (*cell, system)));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Found {
+            legend: format!(
+                "durability {}, {cores} cores for servers and clients together; CPU time and wake-ups are those of all \
+                 servers per command; medians of {} turns [least-most], ratios within each turn",
+                args.durability.name(),
+                args.turns
+            ),
+            headings: own
+                .chain(references.iter().flat_map(of_reference))
+                .collect(),
+            rows: both
+                .map(|(cell, system)| row(runs, cell, system, &references))
+                .collect(),
         }
     }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!(
-        "durability {}, {cores} cores for servers and clients together; CPU time is that of all servers per command; \
-         medians of {} turns [least-most], ratios within each turn\n{table}",
-        args.durability.name(),
-        args.turns
-    )
+
+    /// The table for a page: medians alone, which leave room for many columns.
+    pub(super) fn markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let middle = |cell: &String| cell.split(" [").next().unwrap_or_default().to_owned();
+        let rules = self.headings.iter().enumerate();
+        let rules = rules.map(|(column, _)| if column < 2 { "---" } else { "--:" });
+        let mut text = format!("{}:\n\n{}", self.legend, line(&self.headings));
+        text += &format!("|{}|\n", rules.collect::<Vec<_>>().join("|"));
+        for row in &self.rows {
+            text += &line(&row.iter().map(middle).collect::<Vec<_>>());
+        }
+        text
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headings: Vec<&str> = self.headings.iter().map(String::as_str).collect();
+        let mut table = Table::new(&headings);
+        self.rows.iter().for_each(|row| table.add(row.clone()));
+        write!(f, "{}\n{table}", self.legend)
+    }
 }
 
 fn is_reference(system: &System) -> bool {
@@ -68,6 +97,7 @@ fn row(runs: &[Run], cell: Cell, system: &System, references: &[&System]) -> Vec
         time(spread(&|run| run.latency.p50_ns as f64).middle),
         time(spread(&|run| run.latency.p99_ns as f64).middle),
         spread(&|run| run.server_cpu_us).show(1),
+        spread(&|run| run.server_wakeups).show(2),
     ];
     for reference in references {
         let others = of(reference);
@@ -100,6 +130,7 @@ mod tests {
             per_second,
             latency: LatencySummary::default(),
             server_cpu_us: 1e6 / per_second,
+            server_wakeups: 0.0,
             client_cpu_us: 0.0,
         };
         let runs = [
@@ -110,6 +141,13 @@ mod tests {
         ];
         let redis = System::parse("redis").unwrap();
         let cells = row(&runs, cell, &System::parse("rabia").unwrap(), &[&redis]);
-        assert_eq!(cells[6..], ["0.50 [0.50-0.50]", "2.00 [2.00-2.00]"]);
+        let found = Found {
+            legend: "two turns".to_owned(),
+            headings: vec!["run".to_owned(), "rate".to_owned()],
+            rows: vec![vec![cells[0].clone(), cells[7].clone()]],
+        };
+        let page = "two turns:\n\n| run | rate |\n|---|---|\n| set:1 | 0.50 |\n";
+        assert_eq!(found.markdown(), page);
+        assert_eq!(cells[7..], ["0.50 [0.50-0.50]", "2.00 [2.00-2.00]"]);
     }
 }
