@@ -11,6 +11,7 @@
 //! | 3 | frames claim how far their sender's promises go, and peers say what they remember of that; a replica without data is told where the members are; one that cannot write its log asks where it may answer reads |
 //! | 4 | nothing but the feature level that its speaker knows |
 //! | 5 | nothing but the feature level that its speaker knows |
+//! | 6 | nothing but the feature level that its speaker knows |
 //!
 //! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
 //! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
@@ -23,6 +24,7 @@
 //! | 3 | alarms are part of the state, and commands are refused because of them; logs note how far promises of peers went |
 //! | 4 | the etcd store has users and roles; what else has come since with new kinds of commands |
 //! | 5 | the embedded store of the Redis face has users, and commands say in whose name they are asked |
+//! | 6 | the stream of real servers behind the Redis face may be that of another server for a while |
 
 use quorate_core::{Peers, ReplicaId};
 use std::collections::BTreeMap;
@@ -44,6 +46,10 @@ const USERS_VERSION: WireVersion = WireVersion(4);
 pub const REDIS_USERS_LEVEL: u32 = 5;
 /// From this wire version on its speaker knows [`REDIS_USERS_LEVEL`].
 const REDIS_USERS_VERSION: WireVersion = WireVersion(5);
+/// From this feature level on commands may bring the data of another server to real ones behind the Redis face.
+pub const REDIS_IMPORT_LEVEL: u32 = 6;
+/// From this wire version on its speaker knows [`REDIS_IMPORT_LEVEL`].
+const REDIS_IMPORT_VERSION: WireVersion = WireVersion(6);
 /// From this one on frames claim how far their sender's promises go.
 const CLAIMING_VERSION: WireVersion = WireVersion(3);
 
@@ -67,7 +73,7 @@ impl SupportedVersions {
     /// What this program speaks.
     pub const SHIPPED: SupportedVersions = SupportedVersions {
         oldest: WireVersion(1),
-        newest: WireVersion(5),
+        newest: WireVersion(6),
     };
 
     /// What the next one might: tests and the simulator upgrade to it and back, so that two versions
@@ -103,6 +109,7 @@ impl SupportedVersions {
     #[must_use]
     pub fn level(self) -> u32 {
         match self.newest {
+            newest if newest >= REDIS_IMPORT_VERSION => REDIS_IMPORT_LEVEL,
             newest if newest >= REDIS_USERS_VERSION => REDIS_USERS_LEVEL,
             newest if newest >= USERS_VERSION => USERS_LEVEL,
             newest if newest >= CLAIMING_VERSION => ALARM_LEVEL,
