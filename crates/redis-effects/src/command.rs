@@ -70,10 +70,75 @@ pub enum Command {
         /// Whether a unit ends with them.
         last: bool,
     },
+    /// The stream is to be that of another server from now on, and nobody executes meanwhile. Feature level 6.
+    Import {
+        /// The epoch that ends with it; the import is void in any other.
+        over: u64,
+        /// The length that the stream has to have, where that matters.
+        at: Option<u64>,
+        /// Whether everything is brought over anew, rather than the stream that is followed gone on with.
+        is_anew: bool,
+        /// The version of the server whose effects follow.
+        version: ServerVersion,
+    },
+    /// All that the other server had at an offset of its own stream is there. Feature level 6.
+    Imported {
+        /// The epoch of the import.
+        epoch: u64,
+        /// Where both streams stand.
+        follows: Follows,
+    },
+    /// Clients are to be served here, no more by the other server. Feature level 6.
+    Cutover {
+        /// The epoch of the import.
+        epoch: u64,
+        /// The length that the stream has to have at least.
+        len_min: u64,
+    },
+}
+
+/// A place that the stream of another server has in common with the own one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Follows {
+    /// The name of the other stream: the replication id, 40 digits in hexadecimal.
+    pub id: [u8; REPLICATION_ID_BYTES],
+    /// The offset of the other stream.
+    pub source: u64,
+    /// The length of the own stream.
+    pub len: u64,
+}
+
+impl Follows {
+    /// The offset of the other stream, where the own one is so long.
+    #[must_use]
+    pub fn source_at(&self, len: u64) -> u64 {
+        self.source.saturating_add(len.saturating_sub(self.len))
+    }
+
+    /// The length of the own stream, where the other one is at an offset.
+    #[must_use]
+    pub fn len_at(&self, source: u64) -> u64 {
+        self.len.saturating_add(source.saturating_sub(self.source))
+    }
+}
+
+/// The length of a replication id, in bytes.
+pub const REPLICATION_ID_BYTES: usize = 40;
+
+/// How far the data of another server is here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Import {
+    /// Part of it is here: whatever there is, is no state that the other server had.
+    Loading,
+    /// All of it is here, and the stream since then.
+    Following(Follows),
 }
 
 const CLAIM: u8 = 1;
 const EFFECTS: u8 = 2;
+const IMPORT: u8 = 3;
+const IMPORTED: u8 = 4;
+const CUTOVER: u8 = 5;
 
 impl Wire for ServerVersion {
     fn encode(&self, out: &mut Encoder) {
@@ -122,6 +187,46 @@ pub(crate) fn decode_replica(input: &mut Decoder) -> Result<Option<ReplicaId>, W
         .map_err(|_| WireError::Range("number of a replica"))
 }
 
+impl Wire for Follows {
+    fn encode(&self, out: &mut Encoder) {
+        out.slice(&self.id);
+        out.varint(self.source);
+        out.varint(self.len);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        let mut id = [0; REPLICATION_ID_BYTES];
+        for byte in &mut id {
+            *byte = input.u8()?;
+        }
+        Ok(Follows {
+            id,
+            source: input.varint()?,
+            len: input.varint()?,
+        })
+    }
+}
+
+impl Wire for Import {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Import::Loading => out.u8(1),
+            Import::Following(follows) => {
+                out.u8(2);
+                follows.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, WireError> {
+        match input.u8()? {
+            1 => Ok(Import::Loading),
+            2 => Follows::decode(input).map(Import::Following),
+            tag => Err(WireError::Tag("state of an import", tag)),
+        }
+    }
+}
+
 impl Wire for Command {
     fn encode(&self, out: &mut Encoder) {
         out.u8(BODY_TAG);
@@ -149,6 +254,28 @@ impl Wire for Command {
                 out.varint(*start);
                 out.u8(u8::from(*last));
                 out.bytes(bytes);
+            }
+            Command::Import {
+                over,
+                at,
+                is_anew,
+                version,
+            } => {
+                out.u8(IMPORT);
+                out.varint(*over);
+                out.varint(at.map_or(0, |at| at.saturating_add(1)));
+                out.u8(u8::from(*is_anew));
+                version.encode(out);
+            }
+            Command::Imported { epoch, follows } => {
+                out.u8(IMPORTED);
+                out.varint(*epoch);
+                follows.encode(out);
+            }
+            Command::Cutover { epoch, len_min } => {
+                out.u8(CUTOVER);
+                out.varint(*epoch);
+                out.varint(*len_min);
             }
         }
     }
@@ -179,6 +306,20 @@ impl Wire for Command {
                     }),
                 }
             }
+            IMPORT => Ok(Command::Import {
+                over: input.varint()?,
+                at: input.varint()?.checked_sub(1),
+                is_anew: flag(input)?,
+                version: ServerVersion::decode(input)?,
+            }),
+            IMPORTED => Ok(Command::Imported {
+                epoch: input.varint()?,
+                follows: Follows::decode(input)?,
+            }),
+            CUTOVER => Ok(Command::Cutover {
+                epoch: input.varint()?,
+                len_min: input.varint()?,
+            }),
             tag => Err(WireError::Tag("command", tag)),
         }
     }
@@ -227,6 +368,13 @@ pub enum Outcome {
     NoSpace,
     /// The body is no command.
     Malformed,
+    /// The stream is not where the command needs it to be.
+    Elsewhere {
+        /// The epoch that there is.
+        epoch: u64,
+        /// The length of the stream in whole units.
+        len: u64,
+    },
 }
 
 impl Wire for Outcome {
@@ -258,6 +406,11 @@ impl Wire for Outcome {
             }
             Outcome::NoSpace => out.u8(7),
             Outcome::Malformed => out.u8(8),
+            Outcome::Elsewhere { epoch, len } => {
+                out.u8(9);
+                out.varint(epoch);
+                out.varint(len);
+            }
         }
     }
 
@@ -286,6 +439,10 @@ impl Wire for Outcome {
             },
             7 => Outcome::NoSpace,
             8 => Outcome::Malformed,
+            9 => Outcome::Elsewhere {
+                epoch: input.varint()?,
+                len: input.varint()?,
+            },
             tag => return Err(WireError::Tag("outcome of a command", tag)),
         })
     }

@@ -22,9 +22,12 @@ mod state;
 mod stream;
 mod units;
 
-pub use command::{BODY_TAG, Command, Flavour, Outcome, ServerVersion};
+pub use command::{
+    BODY_TAG, Command, Flavour, Follows, Import, Outcome, REPLICATION_ID_BYTES, ServerVersion,
+};
 pub use driver::{Config, Conn, Driver, Gate, Input, Life, Mutant, Note, Output, Role, Status};
 pub use rdb::{Files, GENESIS_OFFSET, MemoryFiles, MemoryRdb, Rdb, RdbWriter, genesis, offset_of};
 pub use shared::{STREAM_ID, Shared, StreamState};
 pub use snapshot::Cut;
 pub use stream::{Stream, StreamQuery};
+pub use units::{Piece, Units};

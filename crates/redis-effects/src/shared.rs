@@ -3,7 +3,7 @@
 //! The application appends what it accepted and returns: it never waits for a server. The driver takes from there what
 //! its server is to have. Snapshots need both: the newest RDB, and the stream since.
 
-use crate::command::ServerVersion;
+use crate::command::{Import, ServerVersion};
 use crate::rdb::{Files, GENESIS_OFFSET, Rdb, genesis};
 use bytes::Bytes;
 use quorate_core::ReplicaId;
@@ -30,6 +30,8 @@ pub struct StreamState {
     pub version_max: Option<ServerVersion>,
     /// A digest of all bytes of the stream.
     pub digest: u64,
+    /// The import of another server's data, if there is one: nobody executes meanwhile.
+    pub import: Option<Import>,
 }
 
 /// An epoch that began.

@@ -14,7 +14,7 @@
 //! Replicas save their RDBs when they like, and no two servers write equal ones: so pieces of two replicas differ, and
 //! what can be compared is the replicated state ([`Cut::digest`]). A cut waits for no server: the RDB is there.
 
-use crate::command::{ServerVersion, decode_replica, encode_replica};
+use crate::command::{Import, ServerVersion, decode_replica, encode_replica};
 use crate::rdb::{Files, Rdb, RdbWriter, offset_of};
 use crate::shared::{Base, History};
 use crate::state::{PENDING_MAX, State};
@@ -34,6 +34,8 @@ const END: u8 = 6;
 
 /// The version of this format.
 const FORMAT: u64 = 1;
+/// The version of the format of a stream that another server's data is brought into: the import is behind the state.
+const IMPORT_FORMAT: u64 = 2;
 
 /// A snapshot that is being taken.
 pub struct Cut {
@@ -65,9 +67,12 @@ fn encode_state(state: &State, out: &mut Encoder) {
         version.encode(out);
     }
     out.u64(stream.digest);
+    if let Some(import) = &stream.import {
+        import.encode(out);
+    }
 }
 
-fn decode_state(input: &mut Decoder) -> Result<State, WireError> {
+fn decode_state(input: &mut Decoder, has_import: bool) -> Result<State, WireError> {
     let mut state = State::default();
     let stream = &mut state.stream;
     stream.epoch = input.varint()?;
@@ -79,6 +84,7 @@ fn decode_state(input: &mut Decoder) -> Result<State, WireError> {
         tag => return Err(WireError::Tag("version in a snapshot", tag)),
     };
     stream.digest = input.u64()?;
+    stream.import = has_import.then(|| Import::decode(input)).transpose()?;
     Ok(state)
 }
 
@@ -104,7 +110,10 @@ impl Cut {
         rest.push_back(Bytes::from_static(&[END]));
         let mut head = Encoder::new();
         head.u8(HEAD);
-        head.varint(FORMAT);
+        head.varint(match state.stream.import {
+            None => FORMAT,
+            Some(_) => IMPORT_FORMAT,
+        });
         encode_state(state, &mut head);
         head.varint(base.offset);
         head.varint(base.rdb.len());
@@ -235,10 +244,12 @@ impl Loading {
 
     fn head(&mut self, body: Bytes) -> Result<(), WireError> {
         let mut input = Decoder::new(body);
-        if input.varint()? != FORMAT {
-            return Err(WireError::Range("format of a snapshot"));
-        }
-        let state = decode_state(&mut input)?;
+        let has_import = match input.varint()? {
+            FORMAT => false,
+            IMPORT_FORMAT => true,
+            _ => return Err(WireError::Range("format of a snapshot")),
+        };
+        let state = decode_state(&mut input, has_import)?;
         self.offset = input.varint()?;
         self.rdb_left = input.varint()?;
         self.stream_left = input.varint()?;

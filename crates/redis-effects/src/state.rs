@@ -3,7 +3,7 @@
 //! Both checks of a piece are needed: its epoch, for an executor that was deposed may hold the right offset; and its
 //! offset, for protocols may let the commands of one client change places.
 
-use crate::command::{Command, Outcome, ServerVersion};
+use crate::command::{Command, Follows, Import, Outcome, ServerVersion};
 use crate::shared::{Claimed, StreamState};
 use bytes::Bytes;
 use quorate_core::{Admission, ReplicaId, Wire};
@@ -33,6 +33,8 @@ pub(crate) struct Change {
     pub(crate) stream: StreamState,
     pub(crate) bytes: Vec<Bytes>,
     pub(crate) claim: Option<Claimed>,
+    /// Whether all that another server had is there now.
+    pub(crate) is_imported: bool,
 }
 
 impl State {
@@ -59,6 +61,14 @@ impl State {
                 bytes,
                 last,
             }) => self.effects(epoch, start, (bytes, last), &mut change),
+            Ok(Command::Import {
+                over,
+                at,
+                is_anew,
+                version,
+            }) => self.import((over, at), is_anew, version, &mut change),
+            Ok(Command::Imported { epoch, follows }) => self.imported(epoch, follows, &mut change),
+            Ok(Command::Cutover { epoch, len_min }) => self.cut_over(epoch, len_min, &mut change),
         };
         change.stream = self.stream;
         (outcome, change)
@@ -77,7 +87,8 @@ impl State {
             len,
             ..
         } = self.stream;
-        if over != epoch {
+        // What is here is not all that the other server has.
+        if over != epoch || self.stream.import.is_some() {
             return Outcome::Stale { epoch, executor };
         }
         if let Some(needed) = self.stream.version_max
@@ -85,9 +96,15 @@ impl State {
         {
             return Outcome::Unfit { needed };
         }
-        self.stream.epoch += 1;
-        self.stream.executor = Some(by);
         self.stream.version_max = Some(version);
+        let epoch = self.begin_epoch(Some((by, boot)), change);
+        Outcome::Claimed { epoch, len }
+    }
+
+    /// Begins an epoch: what is not complete of the one before is dropped.
+    fn begin_epoch(&mut self, executor: Option<(ReplicaId, u64)>, change: &mut Change) -> u64 {
+        self.stream.epoch += 1;
+        self.stream.executor = executor.map(|(by, _)| by);
         self.unit.clear();
         self.unit_bytes = 0;
         self.pending.clear();
@@ -95,10 +112,68 @@ impl State {
         let epoch = self.stream.epoch;
         change.claim = Some(Claimed {
             epoch,
-            by: Some(by),
-            boot: Some(boot),
-            len: Some(len),
+            by: self.stream.executor,
+            boot: executor.map(|(_, boot)| boot),
+            len: Some(self.stream.len),
         });
+        epoch
+    }
+
+    fn import(
+        &mut self,
+        (over, at): (u64, Option<u64>),
+        is_anew: bool,
+        version: ServerVersion,
+        change: &mut Change,
+    ) -> Outcome {
+        let StreamState {
+            epoch,
+            len,
+            version_max,
+            import,
+            ..
+        } = self.stream;
+        let is_followed = matches!(import, Some(Import::Following(_)));
+        let is_there = at.is_none_or(|at| at == len) && (is_anew || is_followed);
+        if over != epoch || !is_there {
+            return Outcome::Elsewhere { epoch, len };
+        }
+        let needed = match version_max {
+            Some(needed) if needed.flavour != version.flavour => return Outcome::Unfit { needed },
+            Some(needed) if needed.is_at_least(version) => needed,
+            _ => version,
+        };
+        self.stream.version_max = Some(needed);
+        if is_anew {
+            self.stream.import = Some(Import::Loading);
+        }
+        let epoch = self.begin_epoch(None, change);
+        Outcome::Claimed { epoch, len }
+    }
+
+    fn imported(&mut self, of: u64, follows: Follows, change: &mut Change) -> Outcome {
+        let StreamState {
+            epoch, len, import, ..
+        } = self.stream;
+        let is_there = follows.len == len && self.unit.is_empty() && self.pending.is_empty();
+        if of != epoch || import.is_none() || !is_there {
+            return Outcome::Elsewhere { epoch, len };
+        }
+        self.stream.import = Some(Import::Following(follows));
+        change.is_imported = true;
+        Outcome::Accepted { len }
+    }
+
+    fn cut_over(&mut self, of: u64, len_min: u64, change: &mut Change) -> Outcome {
+        let StreamState {
+            epoch, len, import, ..
+        } = self.stream;
+        let is_complete = matches!(import, Some(Import::Following(_))) && len >= len_min;
+        if of != epoch || !is_complete {
+            return Outcome::Elsewhere { epoch, len };
+        }
+        self.stream.import = None;
+        let epoch = self.begin_epoch(None, change);
         Outcome::Claimed { epoch, len }
     }
 

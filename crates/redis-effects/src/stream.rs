@@ -52,7 +52,7 @@ impl Stream {
     }
 
     fn publish(&mut self, change: Change) {
-        if !change.bytes.is_empty() || change.claim.is_some() {
+        if !change.bytes.is_empty() || change.claim.is_some() || change.is_imported {
             if self.loading.take().is_some() {
                 self.shared.begin_anew();
             }
@@ -75,7 +75,10 @@ impl Application for Stream {
     }
 
     fn grows(body: &Bytes) -> bool {
-        !matches!(Command::from_bytes(body.clone()), Ok(Command::Claim { .. }))
+        matches!(
+            Command::from_bytes(body.clone()),
+            Ok(Command::Effects { .. }) | Err(_)
+        )
     }
 
     fn is_retractable(&self, _: &Bytes) -> bool {

@@ -13,16 +13,18 @@ const LINE_BYTES_MAX: usize = 64;
 
 /// A piece of the stream to submit.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Piece {
-    pub(crate) start: u64,
-    pub(crate) bytes: Bytes,
+pub struct Piece {
+    /// The offset of its first byte.
+    pub start: u64,
+    /// A part of one unit, or whole units.
+    pub bytes: Bytes,
     /// Whether a unit ends with it.
-    pub(crate) last: bool,
+    pub last: bool,
 }
 
 /// Bytes of a stream that were received and not submitted yet.
 #[derive(Debug)]
-pub(crate) struct Units {
+pub struct Units {
     /// The offset of the first byte of the buffer.
     begin: u64,
     buffer: BytesMut,
@@ -41,7 +43,9 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    pub(crate) fn new(begin: u64) -> Self {
+    /// Nothing of a stream yet, from an offset on.
+    #[must_use]
+    pub fn new(begin: u64) -> Self {
         Units {
             begin,
             buffer: BytesMut::new(),
@@ -56,12 +60,14 @@ impl Units {
     }
 
     /// The offset behind everything that was received.
-    pub(crate) fn received(&self) -> u64 {
+    #[must_use]
+    pub fn received(&self) -> u64 {
         self.begin + self.buffer.len() as u64
     }
 
     /// The offset behind the last whole unit.
-    pub(crate) fn complete(&self) -> u64 {
+    #[must_use]
+    pub fn complete(&self) -> u64 {
         self.ends.back().copied().unwrap_or(self.begin)
     }
 
@@ -74,7 +80,7 @@ impl Units {
     ///
     /// # Errors
     /// What is not a command.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.buffer.extend_from_slice(bytes);
         while self.step()? {}
         Ok(())
@@ -156,7 +162,7 @@ impl Units {
     }
 
     /// Takes the next piece of up to so many bytes; none unless it is part of whole units.
-    pub(crate) fn take(&mut self, bytes_max: u64) -> Option<Piece> {
+    pub fn take(&mut self, bytes_max: u64) -> Option<Piece> {
         let first = *self.ends.front()?;
         let start = self.begin;
         let (end, last) = match first - start > bytes_max {

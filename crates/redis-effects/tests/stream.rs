@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use quorate_core::{Admission, Application, At, ReplicaId, Wire};
 use quorate_redis_effects::{
-    Command, Config, Driver, Flavour, GENESIS_OFFSET, Input, MemoryFiles, Outcome, Output,
-    ServerVersion, Shared, Stream, StreamQuery, StreamState,
+    Command, Config, Conn, Driver, Flavour, Follows, GENESIS_OFFSET, Import, Input, MemoryFiles,
+    Outcome, Output, ServerVersion, Shared, Stream, StreamQuery, StreamState,
 };
 use std::sync::Arc;
 
@@ -289,4 +289,165 @@ fn a_driver_tells_of_an_executor_that_was_there_before_it() {
         })
         .collect();
     assert_eq!(told, [(1, Some(A))]);
+}
+
+fn import(over: u64, at: Option<u64>, is_anew: bool) -> Bytes {
+    let version = ServerVersion {
+        flavour: Flavour::Valkey,
+        number: (8, 1, 0),
+    };
+    let import = Command::Import {
+        over,
+        at,
+        is_anew,
+        version,
+    };
+    import.to_bytes()
+}
+
+fn imported(epoch: u64, len: u64) -> Bytes {
+    let follows = Follows {
+        id: [b'a'; 40],
+        source: 1000,
+        len,
+    };
+    Command::Imported { epoch, follows }.to_bytes()
+}
+
+fn cutover(epoch: u64, len_min: u64) -> Bytes {
+    Command::Cutover { epoch, len_min }.to_bytes()
+}
+
+fn is_elsewhere(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Elsewhere { .. })
+}
+
+/// While half of another server's data is here nobody executes, whoever claims; and only what is whole is served.
+#[test]
+fn another_servers_data_is_served_as_a_whole() {
+    let mut stream = stream();
+    apply(&mut stream, &claim(0, A));
+    apply(&mut stream, &effects(1, BEGIN, "old", true));
+    let len = BEGIN + 3;
+    assert!(is_elsewhere(apply(
+        &mut stream,
+        &import(1, Some(BEGIN), true)
+    )));
+    assert!(is_elsewhere(apply(&mut stream, &import(1, None, false))));
+    assert!(is_elsewhere(apply(
+        &mut stream,
+        &import(0, Some(len), true)
+    )));
+    let begun = apply(&mut stream, &import(1, Some(len), true));
+    assert_eq!(begun, Outcome::Claimed { epoch: 2, len });
+    let late = apply(&mut stream, &effects(1, len, "of A", true));
+    assert!(matches!(
+        late,
+        Outcome::Void {
+            epoch: 2,
+            executor: None
+        }
+    ));
+    let claimed = apply(&mut stream, &claim(2, B));
+    assert!(matches!(
+        claimed,
+        Outcome::Stale {
+            epoch: 2,
+            executor: None
+        }
+    ));
+    apply(&mut stream, &effects(2, len, "half", false));
+    assert!(is_elsewhere(apply(&mut stream, &imported(2, len))));
+    assert!(is_elsewhere(apply(&mut stream, &cutover(2, 0))));
+    apply(&mut stream, &effects(2, len + 4, "half", true));
+    let len = len + 8;
+    assert_eq!(
+        apply(&mut stream, &imported(2, len)),
+        Outcome::Accepted { len }
+    );
+    assert!(is_elsewhere(apply(&mut stream, &cutover(1, len))));
+    assert!(is_elsewhere(apply(&mut stream, &cutover(2, len + 1))));
+    // Another process goes on: the last one's pieces are void, and what it had in common stays.
+    let again = apply(&mut stream, &import(2, Some(len), false));
+    assert_eq!(again, Outcome::Claimed { epoch: 3, len });
+    let late = apply(&mut stream, &effects(2, len, "late", true));
+    assert!(matches!(late, Outcome::Void { .. }));
+    apply(&mut stream, &effects(3, len, "more", true));
+    let Some(Import::Following(follows)) = state(&stream).import else {
+        panic!("{:?}", state(&stream));
+    };
+    assert_eq!(follows.source_at(len + 4), 1004);
+    let over = apply(&mut stream, &cutover(3, follows.len_at(1004)));
+    assert_eq!(
+        over,
+        Outcome::Claimed {
+            epoch: 4,
+            len: len + 4
+        }
+    );
+    assert_eq!(state(&stream).import, None);
+    let claimed = apply(&mut stream, &claim(4, B));
+    assert!(matches!(claimed, Outcome::Claimed { epoch: 5, .. }));
+}
+
+/// Programs before feature level 6 read what this one writes where no import goes on.
+#[test]
+fn an_import_is_part_of_snapshots_and_changes_no_others() {
+    let mut stream = stream();
+    apply(&mut stream, &claim(0, A));
+    let (before, _) = pieces(&mut stream);
+    assert_eq!(before[0][1], 1, "the first format");
+    apply(&mut stream, &import(1, None, true));
+    let (loading, _) = pieces(&mut stream);
+    apply(&mut stream, &imported(2, BEGIN));
+    let (following, digest) = pieces(&mut stream);
+    assert_eq!((loading[0][1], following[0][1]), (2, 2));
+    assert_ne!(loading[0], following[0]);
+    let mut copy = self::stream().empty();
+    for piece in following {
+        copy.load(piece).expect("a good piece");
+    }
+    copy.loaded().expect("a whole snapshot");
+    copy.installed();
+    assert_eq!(state(&copy), state(&stream));
+    assert_eq!(pieces(&mut copy).1, digest);
+}
+
+/// A client that waits is no reason to execute while another server's data is brought over.
+#[test]
+fn nobody_claims_while_another_server_is_followed() {
+    let shared = Shared::new(Arc::new(MemoryFiles), Box::new(|| {}));
+    let mut stream = Stream::new(Arc::clone(&shared));
+    apply(&mut stream, &import(0, None, true));
+    apply(&mut stream, &imported(1, BEGIN));
+    let version = ServerVersion {
+        flavour: Flavour::Valkey,
+        number: (8, 1, 0),
+    };
+    let mut driver = Driver::new(Config::new(B, 7, version), Arc::clone(&shared));
+    driver.input(0, Input::Shared);
+    let life = quorate_redis_effects::Life(1);
+    driver.input(1, Input::Started { life });
+    for conn in [Conn::Control, Conn::Link] {
+        driver.input(2, Input::Opened { life, conn });
+    }
+    let bytes = Bytes::from_static(
+        b"*2\r\n$4\r\nAUTH\r\n$0\r\n\r\n*1\r\n$4\r\nPING\r\n*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$1\r\n2\r\n",
+    );
+    let conn = Conn::Link;
+    driver.input(3, Input::Bytes { life, conn, bytes });
+    driver.input(4, Input::Waiting(true));
+    driver.input(5, Input::Offered { epoch: 1 });
+    driver.input(10_000_000_000, Input::Tick);
+    let submitted = std::iter::from_fn(|| driver.output())
+        .filter(|output| matches!(output, Output::Submit { .. }))
+        .count();
+    assert_eq!(submitted, 0);
+    apply(&mut stream, &cutover(1, BEGIN));
+    driver.input(10_000_000_001, Input::Offered { epoch: 2 });
+    driver.input(20_000_000_000, Input::Tick);
+    let submitted = std::iter::from_fn(|| driver.output())
+        .filter(|output| matches!(output, Output::Submit { .. }))
+        .count();
+    assert_ne!(submitted, 0);
 }

@@ -23,6 +23,8 @@ pub(crate) type RdbReply = oneshot::Sender<Result<Arc<dyn Rdb>, String>>;
 pub(crate) enum OperatorRequest {
     /// Another replica is to execute.
     Move(ReplicaId),
+    /// This replica is to execute, if nobody does in that epoch.
+    Claim(u64),
     /// An RDB of all that is committed now.
     Rdb(RdbReply),
 }
@@ -91,6 +93,12 @@ impl Board {
         }
         let sent = self.requests.try_send(OperatorRequest::Move(target));
         sent.map_err(|_| MoveError::Busy)
+    }
+
+    /// Has this replica execute, if nobody does in an epoch. Where it cannot, another one does once a client waits.
+    pub fn claim(&self, epoch: u64) {
+        // Without room, the next client is waited for.
+        let _ = self.requests.try_send(OperatorRequest::Claim(epoch));
     }
 
     /// An RDB with everything that was committed before this was asked.

@@ -28,6 +28,10 @@ const HTTP: [&[u8]; 6] = [
 /// What a client is told before its connection is closed, when none of its bytes were given to a server. Two client
 /// libraries send their request again when they read this; and it says that they may.
 const NOTHING_DONE: &[u8] = b"-LOADING Quorate has no executor, nothing was done, try again\r\n";
+/// What a client is told while another server's data is brought over: nothing of it was given to a server, either.
+const IMPORTING: &[u8] =
+    b"-LOADING Quorate follows another server and serves nobody until `quorate redis cutover`, \
+                           nothing was done, try again\r\n";
 
 /// What all clients of a relay have in common.
 #[derive(Clone)]
@@ -71,7 +75,13 @@ impl Clients {
         }
         let mut places = self.hub.watch_place();
         let Some(found) = self.find_place(&mut places).await else {
-            client.write_all(NOTHING_DONE).await?;
+            let is_importing = *places.borrow() == Place::Importing;
+            let why = if is_importing {
+                IMPORTING
+            } else {
+                NOTHING_DONE
+            };
+            client.write_all(why).await?;
             return client.shutdown().await;
         };
         match found {
@@ -132,6 +142,7 @@ impl Clients {
         loop {
             let place = places.borrow_and_update().clone();
             let found = match (&place, &self.dialer) {
+                (Place::Importing, _) => return None,
                 (Place::Here { folder, .. }, _) => quorate_redis_process::connect(folder)
                     .await
                     .map(|server| Found::Here(server, place.clone())),

@@ -45,6 +45,8 @@ pub(crate) enum Happening {
     Offered(Connection, u64),
     /// An operator wants another executor.
     Move(ReplicaId),
+    /// This replica is to execute, if nobody does in that epoch.
+    Claim(u64),
     /// An operator wants an RDB.
     RdbWanted(RdbReply),
     /// An operator wants an RDB of all that a quorum has.
@@ -253,6 +255,7 @@ impl Engine {
                 self.input(Input::Offered { epoch });
                 answer(connection, true);
             }
+            Happening::Claim(epoch) => self.input(Input::Offered { epoch }),
             Happening::Move(target) => self.input(Input::MoveTo(target)),
             Happening::RdbWanted(reply) => {
                 let read = self.orders.read();
@@ -375,7 +378,9 @@ impl Engine {
     /// Tells clients where they are served now.
     fn place_clients(&self) {
         let folder = self.servers.folder();
+        let is_importing = self.driver.status().stream.import.is_some();
         let place = match (self.state.gate, self.state.executor, folder) {
+            (Gate::Closed, (_, None), _) if is_importing => Place::Importing,
             (Gate::Open { epoch }, _, Some(folder)) => Place::Here { epoch, folder },
             (Gate::Closed, (epoch, Some(executor)), _) if executor != self.me => {
                 Place::There { epoch, executor }

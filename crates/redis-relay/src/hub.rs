@@ -13,6 +13,8 @@ use tokio::sync::{Notify, watch};
 pub(crate) enum Place {
     /// No executor is known, or it does not take clients yet.
     Nowhere,
+    /// Another server's data is being brought over: clients are to ask that one.
+    Importing,
     /// The own server takes clients, in this epoch.
     Here {
         epoch: u64,

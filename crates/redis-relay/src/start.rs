@@ -311,6 +311,7 @@ async fn pass_requests(
         // Nobody listens any more once all is being stopped.
         let _ = happenings.send(match request {
             OperatorRequest::Move(target) => Happening::Move(target),
+            OperatorRequest::Claim(epoch) => Happening::Claim(epoch),
             OperatorRequest::Rdb(reply) => Happening::RdbWanted(reply),
         });
     }

@@ -1,7 +1,9 @@
 //! The face over real servers: clients are relayed, and operators have pages.
 
+mod import;
 mod orders;
 mod page;
+mod text;
 
 use crate::RedisApplication;
 use crate::serve::serve_operators;

@@ -1,9 +1,12 @@
 //! What operators see of a replica with a real server, at the admin address.
 
+use super::import;
+use super::text::quoted;
 use crate::application::{Query, RedisApplication};
 use crate::rdb_body::file;
 use crate::server::since_epoch;
 use axum::Router;
+use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -30,7 +33,7 @@ pub(super) struct Pages {
 
 /// The routes for operators.
 pub(super) fn routes(pages: &Arc<Pages>, metrics: Option<Metrics>) -> Router {
-    let [probed, counted, shown, moved, saved] = [(); 5].map(|()| Arc::clone(pages));
+    let [probed, counted, shown, moved, saved, imported] = [(); 6].map(|()| Arc::clone(pages));
     let more: MoreMetrics = Arc::new(move || {
         let page = figures(&counted.board);
         Box::pin(async move { page })
@@ -50,6 +53,12 @@ pub(super) fn routes(pages: &Arc<Pages>, metrics: Option<Metrics>) -> Router {
         .route(
             "/redis/move",
             post(async move |body: String| move_to(&moved, &body)),
+        )
+        .route(
+            "/redis/import",
+            post(async move |body: Bytes| {
+                import::order(&imported.handle, &imported.board, body).await
+            }),
         );
     add_routes(router, console)
 }
@@ -91,7 +100,12 @@ fn status(pages: &Pages) -> Response {
         ("users_mark", pages.users_mark.to_string()),
         ("failure", failure),
     ];
-    let fields = fields.map(|(name, value)| format!("\"{name}\":{value}"));
+    let fields = fields
+        .into_iter()
+        .chain(import::fields(status.stream.import));
+    let fields: Vec<String> = fields
+        .map(|(name, value)| format!("\"{name}\":{value}"))
+        .collect();
     json(StatusCode::OK, format!("{{{}}}", fields.join(",")))
 }
 
@@ -122,20 +136,6 @@ async fn rdb(pages: &Pages) -> Response {
         }),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     }
-}
-
-/// A text of JSON.
-fn quoted(text: &str) -> String {
-    let mut out = String::from('"');
-    for symbol in text.chars() {
-        match symbol {
-            '"' | '\\' => out.extend(['\\', symbol]),
-            symbol if symbol.is_control() => out.push(' '),
-            symbol => out.push(symbol),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// Has another replica execute: its number is what is posted.
@@ -195,14 +195,4 @@ fn figures(board: &Board) -> Page {
         status.deaths,
     );
     page
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_in_json_end_where_they_end() {
-        assert_eq!(quoted("a \"b\" \\ c\n"), r#""a \"b\" \\ c ""#);
-    }
 }

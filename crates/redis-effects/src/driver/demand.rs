@@ -108,7 +108,9 @@ impl Driver {
     }
 
     pub(super) fn advance_demand(&mut self) {
-        if !self.demand.is_waiting || !matches!(self.office, Office::None) {
+        // While another server's data is brought over, clients wait for the end of that.
+        let may_claim = matches!(self.office, Office::None) && self.stream.import.is_none();
+        if !self.demand.is_waiting || !may_claim {
             return;
         }
         let demand = &self.demand;
@@ -139,7 +141,8 @@ impl Driver {
 
     /// The executor has stepped down in favour of this replica.
     pub(super) fn offered(&mut self, epoch: u64) {
-        if self.stream.epoch == epoch && self.is_following() {
+        let is_free = self.stream.import.is_none();
+        if self.stream.epoch == epoch && is_free && self.is_following() {
             self.claim(epoch);
         }
     }
