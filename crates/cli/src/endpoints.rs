@@ -164,6 +164,17 @@ impl Asked {
         }
     }
 
+    /// Gives bytes to the replica at an endpoint: the status of its answer, and what it says.
+    pub(crate) fn post_bytes_at(
+        &self,
+        url: &str,
+        path: &str,
+        bytes: &[u8],
+        patience: Duration,
+    ) -> Result<(u16, String), String> {
+        self.fetcher.post_bytes(place(url), path, bytes, patience)
+    }
+
     /// Asks the first that answers at all for something; what it says.
     pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
         let body = serde_json::to_string(body);

@@ -1,11 +1,20 @@
 //! `quorate redis`: which replica's server executes, how far the others are, and what they hold as a file.
 
+mod cluster;
+mod convert;
+mod cutover;
 mod export;
+mod follower;
+mod import;
+mod source;
+mod spool;
 
 use crate::Failure;
 use crate::endpoints::{Asked, Endpoints};
 use clap::{Args, Subcommand};
+use cutover::CutoverOptions;
 use export::ExportOptions;
+use import::{AbandonOptions, ImportOptions};
 use quorate_server::first_url;
 use serde_json::Value;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,6 +33,12 @@ pub(crate) enum RedisCommand {
     Move(MoveOptions),
     /// Write everything that the cluster holds to an RDB file, which Redis and Valkey load
     Export(ExportOptions),
+    /// Bring over everything that a running Redis or Valkey has, and follow it until the cutover
+    Import(Box<ImportOptions>),
+    /// Have the cluster take over from the server that it follows
+    Cutover(CutoverOptions),
+    /// Give up an import: the cluster is emptied, and serves clients
+    Abandon(AbandonOptions),
 }
 
 /// The options of every command.
@@ -97,11 +112,14 @@ pub(crate) fn run(command: &RedisCommand) -> Result<(), Failure> {
     match command {
         RedisCommand::Status(common) => {
             let (_, servers) = servers(common)?;
-            print!("{}", table(&servers));
+            print!("{}{}", table(&servers), import_line(&servers));
             Ok(())
         }
         RedisCommand::Move(options) => move_to(options),
         RedisCommand::Export(options) => export::run(options),
+        RedisCommand::Import(options) => import::run(options),
+        RedisCommand::Cutover(options) => cutover::run(options),
+        RedisCommand::Abandon(options) => import::abandon(options),
     }
 }
 
@@ -163,6 +181,30 @@ fn table(servers: &[Server]) -> String {
         };
     }
     out
+}
+
+/// What is said of an import, if one goes on.
+fn import_line(servers: &[Server]) -> String {
+    let pages = servers
+        .iter()
+        .filter_map(|server| server.page.as_ref().ok());
+    let furthest = pages.max_by_key(|page| page["offset"].as_u64());
+    let number = |name: &str| {
+        furthest
+            .and_then(|page| page[name].as_u64())
+            .unwrap_or_default()
+    };
+    match furthest.and_then(|page| page["import"].as_str()) {
+        Some("loading") => "import: the data of another server is being brought over; no client is served until quorate \
+                            redis cutover, or abandon\n"
+            .to_owned(),
+        Some("following") => format!(
+            "import: everything of another server is here up to its offset {}; no client is served until quorate redis \
+             cutover, or abandon\n",
+            number("import_source") + number("offset").saturating_sub(number("import_len"))
+        ),
+        _ => String::new(),
+    }
 }
 
 /// The replica that executes, as far as one answers that does.

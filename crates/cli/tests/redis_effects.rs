@@ -11,6 +11,8 @@ mod faults;
 mod files;
 #[path = "redis_effects/hostile.rs"]
 mod hostile;
+#[path = "redis_effects/moving.rs"]
+mod moving;
 mod support;
 #[path = "redis_effects/times.rs"]
 mod times;
@@ -151,13 +153,18 @@ fn is_alive(pid: u32) -> bool {
 
 /// A digest of all keys of the server that executes, by a script: the order of sets and hashes is each server's own.
 fn digest(url: &str) -> String {
+    digest_by("EVAL", url)
+}
+
+/// The digest, by a command for scripts.
+fn digest_by(command: &str, url: &str) -> String {
     let script = "local function held(k) local t,m=redis.call('type',k).ok,{} if t=='set' then \
                   m=redis.call('smembers',k) elseif t=='hash' then for _,f in ipairs(redis.call('hkeys',k)) do \
                   m[#m+1]=#f..':'..f..redis.call('hget',k,f) end else return redis.call('dump',k) end \
                   table.sort(m) return t..table.concat(m,',') end local k=redis.call('keys','*') table.sort(k) \
                   local s='' for _,x in ipairs(k) do s=redis.sha1hex(s..x..held(x)) end return s";
     let mut request = Vec::new();
-    quorate_resp::encode_request(&["EVAL", script, "0"], &mut request);
+    quorate_resp::encode_request(&[command, script, "0"], &mut request);
     let mut client = Client::connect(url);
     client.send(&request);
     client

@@ -161,7 +161,7 @@ impl Fetcher {
 
     /// Fetches a path: the status of the answer, and its body.
     pub fn fetch(&self, url: &str, path: &str) -> Result<(u16, String), String> {
-        self.ask(url, &format!("GET {path}"), "", PATIENCE)
+        self.ask(url, &format!("GET {path}"), b"", PATIENCE)
     }
 
     /// Fetches a path and returns the body of a 200 answer.
@@ -170,7 +170,7 @@ impl Fetcher {
     }
 
     fn get_within(&self, url: &str, path: &str, patience: Duration) -> Result<String, String> {
-        match self.ask(url, &format!("GET {path}"), "", patience)? {
+        match self.ask(url, &format!("GET {path}"), b"", patience)? {
             (200, body) => Ok(body),
             (status, _) => Err(format!("{url}{path}: status {status}")),
         }
@@ -184,6 +184,17 @@ impl Fetcher {
         body: &str,
         patience: Duration,
     ) -> Result<(u16, String), String> {
+        self.post_bytes(url, path, body.as_bytes(), patience)
+    }
+
+    /// Posts bytes: the status of the answer, and its body.
+    pub fn post_bytes(
+        &self,
+        url: &str,
+        path: &str,
+        body: &[u8],
+        patience: Duration,
+    ) -> Result<(u16, String), String> {
         self.ask(url, &format!("POST {path}"), body, patience)
     }
 
@@ -191,7 +202,7 @@ impl Fetcher {
         &self,
         url: &str,
         what: &str,
-        body: &str,
+        body: &[u8],
         patience: Duration,
     ) -> Result<(u16, String), String> {
         let stream = self.request(url, what, body, patience)?;
@@ -215,7 +226,7 @@ impl Fetcher {
         patience: Duration,
         out: &mut impl Write,
     ) -> Result<(u16, String), DownloadError> {
-        let stream = self.request(url, &format!("GET {path}"), "", patience);
+        let stream = self.request(url, &format!("GET {path}"), b"", patience);
         let mut stream = BufReader::new(stream.map_err(DownloadError::NotBegun)?);
         let of_url = |error: io::Error| DownloadError::Begun(format!("{url}{path}: {error}"));
         let mut head = String::new();
@@ -245,7 +256,7 @@ impl Fetcher {
         &self,
         url: &str,
         what: &str,
-        body: &str,
+        body: &[u8],
         patience: Duration,
     ) -> Result<Box<dyn ReadWrite>, String> {
         let authority = authority(url)?;
@@ -261,7 +272,7 @@ impl Fetcher {
             None => String::new(),
         };
         let request = format!(
-            "{what} HTTP/1.0\r\nHost: {authority}\r\n{who}Content-Length: {length}\r\n\r\n{body}"
+            "{what} HTTP/1.0\r\nHost: {authority}\r\n{who}Content-Length: {length}\r\n\r\n"
         );
         let connect = || -> io::Result<TcpStream> {
             let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -285,7 +296,9 @@ impl Fetcher {
                 Box::new(stream.map_err(|error| format!("{url}: {error}"))?)
             }
         };
-        stream.write_all(request.as_bytes()).map_err(of_url)?;
+        stream
+            .write_all(&[request.as_bytes(), body].concat())
+            .map_err(of_url)?;
         stream.flush().map_err(of_url)?;
         Ok(stream)
     }

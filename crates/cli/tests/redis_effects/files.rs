@@ -11,7 +11,7 @@ const LASTING_MS: &str = "4102444800000";
 const MANY: usize = 1500;
 
 /// `quorate redis export` to a file of this name; its path.
-fn export(home: &Home, up: &Up, name: &str) -> String {
+pub(super) fn export(home: &Home, up: &Up, name: &str) -> String {
     let path = home.dir.with_file_name(name).display().to_string();
     let exported = output(quorate().args(["redis", "export", &path, "--endpoints", &up.urls[1]]));
     let said = String::from_utf8_lossy(&exported.stdout).into_owned()

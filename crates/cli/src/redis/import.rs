@@ -1,0 +1,479 @@
+//! `quorate redis import`: the data of a running Redis or Valkey is brought over, and its stream followed.
+//!
+//! The other server does not learn of it: this process is a replica of it, of which it has many. What it has comes as
+//! an RDB; a server of the cluster's kind turns that into commands, and they become part of the cluster's stream, as
+//! effects of nobody. What the other server does since then are effects as they are, and the place that both streams
+//! have in common is part of the cluster's state: whoever follows next goes on from there.
+
+use super::Common;
+use super::cluster::{Cluster, Ordered, Standing};
+use super::convert::commands_of;
+use super::follower::{Begun, Follower, Wanted};
+use super::source::{SourceAddress, SourceOptions, Trouble, follows};
+use super::spool::Spool;
+use crate::Failure;
+use crate::progress::Progress;
+use crate::redis_options::RedisServerOptions;
+use clap::Args;
+use quorate_redis_effects::{Command, Follows, Import, REPLICATION_ID_BYTES, Units};
+use quorate_redis_process::{Flavour, ServerBinary, ServerVersion};
+use quorate_redis_rdb::Reader;
+use quorate_resp::encode_request;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes that are ordered at a time, at most.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Bytes that a replica's server may be behind before no more is ordered for a while.
+const LAG_BYTES_MAX: u64 = 64 << 20;
+/// How often it is looked how far the servers are behind, in bytes.
+const LAG_EACH_BYTES: u64 = 16 << 20;
+/// How long that may last.
+const LAG_WITHIN: Duration = Duration::from_secs(60);
+/// How often the cluster is looked at while nothing comes.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// The pause before the other server is followed again.
+const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
+/// How long nothing may hold up a look at what was received.
+const SHOW_AGAIN: Duration = Duration::from_millis(200);
+
+/// What makes a server empty.
+const EMPTYING: [&[&str]; 3] = [&["SELECT", "0"], &["FLUSHALL"], &["FUNCTION", "FLUSH"]];
+
+/// The options of `quorate redis import`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The cluster has to have real servers (quorate up --face redis --redis-server) and no data. From the \
+                  first moment it serves no client, until quorate redis cutover. If this process ends, the same command \
+                  goes on from where it was.\n\n\
+                  Example:\n  quorate redis import --from 10.0.0.7:6379 --endpoints redis://127.0.0.1:6379\n  quorate \
+                  redis cutover --from 10.0.0.7:6379 --endpoints redis://127.0.0.1:6379"
+)]
+pub(crate) struct ImportOptions {
+    #[command(flatten)]
+    source: SourceOptions,
+
+    /// A folder for everything that the other server has, three times: as a file, as commands, and what it writes
+    /// meanwhile [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    server: RedisServerOptions,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The options of `quorate redis abandon`.
+#[derive(Args, Debug)]
+pub(crate) struct AbandonOptions {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// How a session of following ended.
+enum Ended {
+    /// Clients are served by the cluster.
+    CutOver,
+}
+
+/// What is brought over, and with what.
+struct Importing {
+    cluster: Cluster,
+    source: Arc<SourceAddress>,
+    binary: ServerBinary,
+    version: (Flavour, ServerVersion),
+    scratch: Scratch,
+    progress: Progress,
+    /// Whether this process has begun an import.
+    has_begun: bool,
+    /// Whether it was said that everything is there.
+    has_said: bool,
+}
+
+/// A folder that goes with this process.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn create(parent: Option<&Path>) -> Result<Scratch, Failure> {
+        let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
+        let path = parent.join(format!("quorate-import-{}", std::process::id()));
+        // One that is left of an earlier process of this number.
+        let _ = fs::remove_dir_all(&path);
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The system removes what is left.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Follows the other server until clients are served by the cluster.
+pub(super) fn run(options: &ImportOptions) -> Result<(), Failure> {
+    let source = Arc::new(options.source.open()?);
+    let binary = options.server.binary().map_err(Failure::Usage)?;
+    let cluster = Cluster::open(&options.common)?;
+    let version = cluster.version()?;
+    check_servers(&binary, version)?;
+    let mut importing = Importing {
+        cluster,
+        source,
+        binary,
+        version,
+        scratch: Scratch::create(options.scratch_dir.as_deref())?,
+        progress: Progress::new(1),
+        has_begun: false,
+        has_said: false,
+    };
+    let place = importing.source.place.clone();
+    loop {
+        let ended = importing.session();
+        importing.progress.end();
+        match ended {
+            Ok(Ended::CutOver) => {
+                println!(
+                    "cut over: clients are served by the cluster, and {place} is not followed any more"
+                );
+                return Ok(());
+            }
+            Err(Trouble::Fatal(why)) => return Err(Failure::Failed(why)),
+            Err(Trouble::Broken(why)) => {
+                eprintln!("{why}: trying again");
+                std::thread::sleep(FOLLOW_AGAIN);
+            }
+        }
+    }
+}
+
+/// Empties a cluster into which an import was begun, and has clients served.
+pub(super) fn abandon(options: &AbandonOptions) -> Result<(), Failure> {
+    let mut cluster = Cluster::open(&options.common)?;
+    let standing = cluster.standing()?;
+    if standing.import.is_none() {
+        return Err(Failure::Failed(
+            "no import goes on in this cluster: there is nothing to abandon".to_owned(),
+        ));
+    }
+    let version = cluster.version()?;
+    let epoch = cluster.begin(&standing, true, version)?;
+    let mut feed = Feed::new(epoch, standing.len);
+    feed.push(&mut cluster, &emptying())?;
+    let follows = Follows {
+        id: [b'0'; REPLICATION_ID_BYTES],
+        source: 0,
+        len: feed.units.received(),
+    };
+    cluster.order(&Command::Imported { epoch, follows })?;
+    let len_min = follows.len;
+    cluster.order(&Command::Cutover { epoch, len_min })?;
+    println!("abandoned: the cluster is empty, and serves clients");
+    Ok(())
+}
+
+/// Whether the server here may write the commands for those of the cluster.
+fn check_servers(binary: &ServerBinary, version: (Flavour, ServerVersion)) -> Result<(), Failure> {
+    let here = two_numbers((binary.flavour, binary.version));
+    match here.0 == version.0 && here.1 <= version.1 {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!(
+            "the server here is {binary}, and one of the cluster {} {}: name one with --redis-server that is of the \
+             same family and no newer",
+            version.0.name(),
+            version.1
+        ))),
+    }
+}
+
+/// A version without its patch, which changes no format.
+fn two_numbers((flavour, version): (Flavour, ServerVersion)) -> (Flavour, ServerVersion) {
+    (flavour, ServerVersion::new(version.major, version.minor, 0))
+}
+
+fn emptying() -> Vec<u8> {
+    let mut out = Vec::new();
+    for words in EMPTYING {
+        encode_request(words, &mut out);
+    }
+    out
+}
+
+/// Bytes of a stream on their way into that of the cluster.
+struct Feed {
+    epoch: u64,
+    units: Units,
+    /// Bytes until the servers are looked at.
+    until_look: u64,
+}
+
+impl Feed {
+    fn new(epoch: u64, len: u64) -> Feed {
+        Feed {
+            epoch,
+            units: Units::new(len),
+            until_look: LAG_EACH_BYTES,
+        }
+    }
+
+    /// Has whole units ordered; what is left waits for more.
+    fn push(&mut self, cluster: &mut Cluster, bytes: &[u8]) -> Result<(), Trouble> {
+        let pushed = self.units.push(bytes);
+        pushed.map_err(|why| Trouble::Fatal(format!("what came cannot be followed: {why}")))?;
+        while let Some(piece) = self.units.take(PIECE_BYTES) {
+            let bytes = piece.bytes.len() as u64;
+            let effects = Command::Effects {
+                epoch: self.epoch,
+                start: piece.start,
+                bytes: piece.bytes,
+                last: piece.last,
+            };
+            match cluster.order(&effects)? {
+                Ordered::Accepted => {}
+                _ => {
+                    return Err(Trouble::Broken(
+                        "another import goes on, or clients are served already".to_owned(),
+                    ));
+                }
+            }
+            self.until_look = self.until_look.saturating_sub(bytes);
+            if self.until_look == 0 {
+                self.until_look = LAG_EACH_BYTES;
+                let began = Instant::now();
+                while cluster.lag() > LAG_BYTES_MAX && began.elapsed() < LAG_WITHIN {
+                    std::thread::sleep(LOOK_AGAIN);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Importing {
+    /// Follows until that ends.
+    fn session(&mut self) -> Result<Ended, Trouble> {
+        let standing = self.cluster.standing()?;
+        if !self.has_begun {
+            self.check_source().map_err(|trouble| match trouble {
+                // The address may be wrong.
+                Trouble::Broken(why) if standing.import.is_none() => Trouble::Fatal(why),
+                trouble => trouble,
+            })?;
+        }
+        let place = match standing.import {
+            None if self.has_begun => return Ok(Ended::CutOver),
+            None => {
+                self.check_empty()?;
+                None
+            }
+            Some(Import::Loading) => None,
+            Some(Import::Following(follows)) => {
+                let id = String::from_utf8_lossy(&follows.id).into_owned();
+                Some((id, follows.source_at(standing.len)))
+            }
+        };
+        let spool = Spool::create(&self.scratch.0.join("stream"));
+        let spool = spool.map_err(|error| Trouble::Fatal(error.to_string()))?;
+        let spool = Arc::new(spool);
+        let received = Arc::new(AtomicU64::new(0));
+        let wanted = Wanted {
+            source: Arc::clone(&self.source),
+            place: place.clone(),
+            rdb: self.scratch.0.join("source.rdb"),
+            spool: Arc::clone(&spool),
+            received: Arc::clone(&received),
+        };
+        let rdb = wanted.rdb.clone();
+        let follower = Follower::start(wanted);
+        let follower = follower.map_err(|error| Trouble::Fatal(error.to_string()))?;
+        let begun = loop {
+            if let Some(begun) = follower.begun(SHOW_AGAIN) {
+                break begun?;
+            }
+            let mib = received.load(Ordering::Relaxed) >> 20;
+            self.progress.say(&format!("received {mib} MiB"));
+        };
+        let feed = match begun {
+            Begun::Continued { id } => {
+                let source = place.map_or(0, |(_, offset)| offset);
+                self.go_on(&standing, &id, source)?
+            }
+            Begun::Anew { id, offset } => {
+                spool.note_safe(offset);
+                self.bring_over(&standing, &rdb, &id, offset)?
+            }
+        };
+        self.follow(feed, &spool)
+    }
+
+    /// Whether the servers of the cluster can follow the other one.
+    fn check_source(&self) -> Result<(), Trouble> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| Trouble::Fatal(error.to_string()))?;
+        let asked = async { self.source.connect().await?.info().await };
+        let theirs = runtime.block_on(asked)?.version;
+        let ours = two_numbers((self.binary.flavour, self.binary.version));
+        if follows(ours, theirs) {
+            return Ok(());
+        }
+        Err(Trouble::Fatal(format!(
+            "{} is {} {}.{}, and {} cannot follow it: servers follow those of their family that are no newer, and Valkey \
+             those of Redis up to 7.2",
+            self.source.place,
+            theirs.0.name(),
+            theirs.1.major,
+            theirs.1.minor,
+            self.binary
+        )))
+    }
+
+    /// Whether the cluster has no data that would be lost. What is written after this is seen where it is begun.
+    fn check_empty(&self) -> Result<(), Trouble> {
+        let mut rdb = Vec::new();
+        let saved = self.cluster.download(&mut Bounded(&mut rdb));
+        let bytes = rdb.len() as u64;
+        let first = Reader::new(&rdb[..], bytes).and_then(|mut reader| reader.next_entry());
+        match (saved, first) {
+            (Ok(()), Ok(None)) => Ok(()),
+            (Err(Failure::Failed(why) | Failure::Usage(why)), _) if bytes == 0 => {
+                Err(Trouble::Fatal(why))
+            }
+            _ => Err(Trouble::Fatal(
+                "the cluster has data already: an import begins in an empty one".to_owned(),
+            )),
+        }
+    }
+
+    /// Goes on with a stream of which everything up to an offset is here.
+    fn go_on(&mut self, standing: &Standing, id: &str, source: u64) -> Result<Feed, Trouble> {
+        let epoch = self.cluster.begin(standing, false, self.version)?;
+        self.has_begun = true;
+        let len = standing.len;
+        self.common_place(epoch, id, (source, len))?;
+        Ok(Feed::new(epoch, len))
+    }
+
+    /// Brings over everything that the other server had at an offset.
+    fn bring_over(
+        &mut self,
+        standing: &Standing,
+        rdb: &Path,
+        id: &str,
+        offset: u64,
+    ) -> Result<Feed, Trouble> {
+        self.progress.say("turning it into commands");
+        let commands = commands_of(rdb, &self.binary, &self.scratch.0).map_err(Trouble::Fatal)?;
+        // The space is needed for what comes.
+        let _ = fs::remove_file(rdb);
+        let of_file = |error: io::Error| Trouble::Fatal(format!("{}: {error}", commands.display()));
+        let mut file = File::open(&commands).map_err(of_file)?;
+        let bytes = file.metadata().map_err(of_file)?.len();
+        let epoch = self.cluster.begin(standing, true, self.version)?;
+        self.has_begun = true;
+        let mut feed = Feed::new(epoch, standing.len);
+        feed.push(&mut self.cluster, &emptying())?;
+        let progress = Progress::new(bytes);
+        let (mut buffer, mut read) = (vec![0; PIECE_BYTES as usize], 0);
+        loop {
+            let part = file.read(&mut buffer).map_err(of_file)?;
+            if part == 0 {
+                break;
+            }
+            feed.push(&mut self.cluster, &buffer[..part])?;
+            read += part as u64;
+            progress.read(read);
+        }
+        progress.end();
+        let _ = fs::remove_file(&commands);
+        if feed.units.complete() != feed.units.received() {
+            return Err(Trouble::Fatal(
+                "the commands of the other server's data have no end".to_owned(),
+            ));
+        }
+        self.common_place(epoch, id, (offset, feed.units.received()))?;
+        Ok(feed)
+    }
+
+    /// From here on, both streams are one.
+    fn common_place(&mut self, epoch: u64, id: &str, place: (u64, u64)) -> Result<(), Trouble> {
+        let (source, len) = place;
+        let id: Result<[u8; REPLICATION_ID_BYTES], _> = id.as_bytes().try_into();
+        let id = id.map_err(|_| Trouble::Fatal("a replication id of another length".to_owned()))?;
+        let follows = Follows { id, source, len };
+        match self.cluster.order(&Command::Imported { epoch, follows })? {
+            Ordered::Accepted => Ok(()),
+            _ => Err(Trouble::Broken("another import goes on".to_owned())),
+        }
+    }
+
+    /// Has the stream ordered as it comes.
+    fn follow(&mut self, mut feed: Feed, spool: &Spool) -> Result<Ended, Trouble> {
+        let mut looked = Instant::now();
+        loop {
+            let bytes = spool.take(PIECE_BYTES as usize, LOOK_AGAIN);
+            let bytes = bytes.map_err(Trouble::Broken)?;
+            let is_idle = bytes.is_empty();
+            feed.push(&mut self.cluster, &bytes)?;
+            let has_all = spool.left() == 0;
+            if looked.elapsed() < LOOK_AGAIN && !(has_all && !self.has_said) {
+                continue;
+            }
+            looked = Instant::now();
+            let standing = self.cluster.standing();
+            if let Ok(standing) = &standing {
+                match standing.import {
+                    Some(Import::Following(follows)) => {
+                        spool.note_safe(follows.source_at(standing.len));
+                    }
+                    None if standing.epoch > feed.epoch => return Ok(Ended::CutOver),
+                    _ => {}
+                }
+            }
+            if has_all && !self.has_said {
+                self.has_said = true;
+                self.progress.end();
+                println!(
+                    "following {}: everything is here, and what it writes from now on follows",
+                    self.source.place
+                );
+            }
+            if is_idle || looked.elapsed() >= SHOW_AGAIN {
+                self.progress
+                    .say(&format!("following, {} bytes are to come", spool.left()));
+            }
+        }
+    }
+}
+
+/// What is written, up to the length of an RDB without keys.
+struct Bounded<'a>(&'a mut Vec<u8>);
+
+/// An RDB without keys is shorter than this, in bytes.
+const EMPTY_BYTES_MAX: usize = 4096;
+
+impl io::Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > EMPTY_BYTES_MAX {
+            self.0
+                .extend_from_slice(&bytes[..EMPTY_BYTES_MAX.min(bytes.len())]);
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
