@@ -25,6 +25,7 @@
 //! - [`attack`]: clients that mean harm, and what honest ones feel of them;
 //! - [`repeats`]: writes that are executed twice because client libraries repeat them by themselves;
 //! - [`redis`]: the face of Redis beside Redis alone, and beside Redis that waits for its replicas;
+//! - [`redis_move`]: a Redis that is moved into a cluster under load, and out of it again;
 //! - [`watchers`]: what many watches and connections do to puts and to memory.
 //!
 //! Load itself is `quorate-load`, whose commands `quorate-lab bench` has, too. The executable that holds this crate
@@ -55,6 +56,7 @@ mod observe;
 mod plain;
 pub mod ranges;
 pub mod redis;
+pub mod redis_move;
 pub mod repeats;
 pub mod rings;
 mod serving;
@@ -153,6 +155,9 @@ pub enum BenchCommand {
     /// Kill and freeze executors of real servers of Redis: how long a client has no answer
     #[command(after_help = REDIS_FAILOVER_EXAMPLES)]
     RedisFailover(Box<faults::redis::failover::RedisFailoverArgs>),
+    /// Move a Redis with many keys into a cluster under load, and out of it again, and compare
+    #[command(after_help = REDIS_MOVE_EXAMPLES)]
+    RedisMove(Box<redis_move::RedisMoveArgs>),
     /// What `quorate-lab bench` has.
     #[command(flatten)]
     Own(quorate_load::BenchCommand),
@@ -202,6 +207,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Repeats(args) => repeats::run(&args),
         BenchCommand::Redis(args) => ended(redis::run(&args)),
         BenchCommand::RedisRounds(args) => faults::redis::run(&args),
+        BenchCommand::RedisMove(args) => ended(redis_move::run(&args)),
         BenchCommand::RedisFailover(args) => faults::redis::failover::run(&args),
         BenchCommand::Own(command) => quorate_load::run(command),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
@@ -415,3 +421,10 @@ const REDIS_FAILOVER_EXAMPLES: &str = "\
 Examples:
   Twenty executors killed, and twenty frozen, with the first server in PATH (about a minute):
     quorate-lab bench redis-failover --protocol rabia";
+
+const REDIS_MOVE_EXAMPLES: &str = "\
+Examples:
+  A million keys, with the first server in PATH (some minutes):
+    quorate-lab bench redis-move
+  A first impression:
+    quorate-lab bench redis-move --keys 20000 --following 1s";
