@@ -195,9 +195,11 @@ fn import_line(servers: &[Server]) -> String {
             .unwrap_or_default()
     };
     match furthest.and_then(|page| page["import"].as_str()) {
-        Some("loading") => "import: the data of another server is being brought over; no client is served until quorate \
-                            redis cutover, or abandon\n"
-            .to_owned(),
+        Some("loading") => {
+            "import: the data of another server is being brought over; no client is served until \
+                            quorate redis cutover, or abandon\n"
+                .to_owned()
+        }
         Some("following") => format!(
             "import: everything of another server is here up to its offset {}; no client is served until quorate redis \
              cutover, or abandon\n",

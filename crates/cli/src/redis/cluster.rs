@@ -39,7 +39,7 @@ pub(super) struct Standing {
 pub(super) enum Ordered {
     /// An epoch began, at this length of the stream.
     Begun { epoch: u64, len: u64 },
-    /// It is part of the stream, or of its state.
+    /// The command is part of the stream, or of its state.
     Accepted,
     /// The stream is not where the command needs it to be.
     Elsewhere { epoch: u64, len: u64 },
@@ -80,8 +80,8 @@ impl Cluster {
                 Ok(Some(standing)) => found.push(standing),
                 Ok(None) => {
                     return Err(Trouble::Fatal(
-                        "its data is in Quorate's own store, which cannot follow a running server: begin a cluster with \
-                         --redis-server, or import a file (quorate up --import)"
+                        "its data is in Quorate's own store, which cannot follow a running server: begin a cluster \
+                         with --redis-server, or import a file (quorate up --import)"
                             .to_owned(),
                     ));
                 }

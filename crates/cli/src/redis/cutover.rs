@@ -36,7 +36,12 @@ pub(crate) struct CutoverOptions {
     source: SourceOptions,
 
     /// How long the other server refuses writes, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(60..=86_400))]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 600,
+        value_parser = clap::value_parser!(u64).range(60..=86_400)
+    )]
     pause_seconds: u64,
 
     /// Nobody writes to the other server any more: it is not asked to refuse writes
@@ -106,7 +111,7 @@ enum Asked {
     Resume,
 }
 
-/// What it answers.
+/// An answer of the other server.
 enum Told {
     Offset(String, u64),
     Done,
@@ -202,7 +207,8 @@ impl Cutover<'_> {
         match (self.ask)(Asked::Offset)? {
             Told::Offset(id, offset) if id.as_bytes() == follows.id => Ok(offset),
             _ => Err(Failure::Failed(format!(
-                "{} is not the server that is followed, or was started anew: quorate redis import has to follow it first",
+                "{} is not the server that is followed, or was started anew: quorate redis import has to follow it \
+                 first",
                 self.place
             ))),
         }

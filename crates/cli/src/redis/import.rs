@@ -49,8 +49,8 @@ const EMPTYING: [&[&str]; 3] = [&["SELECT", "0"], &["FLUSHALL"], &["FUNCTION", "
 #[derive(Args, Debug)]
 #[command(
     after_help = "The cluster has to have real servers (quorate up --face redis --redis-server) and no data. From the \
-                  first moment it serves no client, until quorate redis cutover. If this process ends, the same command \
-                  goes on from where it was.\n\n\
+                  first moment it serves no client, until quorate redis cutover. If this process ends, the same \
+                  command goes on from where it was.\n\n\
                   Example:\n  quorate redis import --from 10.0.0.7:6379 --endpoints redis://127.0.0.1:6379\n  quorate \
                   redis cutover --from 10.0.0.7:6379 --endpoints redis://127.0.0.1:6379"
 )]
@@ -328,8 +328,8 @@ impl Importing {
             return Ok(());
         }
         Err(Trouble::Fatal(format!(
-            "{} is {} {}.{}, and {} cannot follow it: servers follow those of their family that are no newer, and Valkey \
-             those of Redis up to 7.2",
+            "{} is {} {}.{}, and {} cannot follow it: servers follow those of their family that are no newer, and \
+             Valkey those of Redis up to 7.2",
             self.source.place,
             theirs.0.name(),
             theirs.1.major,

@@ -68,7 +68,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// The other server, as it is dialled.
+/// How the server is dialled whose data is brought over.
 #[derive(Debug)]
 pub(super) struct SourceAddress {
     /// `host:port`, for people as well.
@@ -83,7 +83,7 @@ pub(super) struct SourceAddress {
 pub(super) enum Trouble {
     /// Somebody has to do something.
     Fatal(String),
-    /// It may work the next time.
+    /// Another attempt may work.
     Broken(String),
 }
 
@@ -97,7 +97,7 @@ impl From<Trouble> for Failure {
 /// What the server says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SourceInfo {
-    /// Its family and version, in two numbers.
+    /// The family and the version of the server, in two numbers.
     pub(super) version: (Flavour, ServerVersion),
     /// The replication id.
     pub(super) id: String,

@@ -53,7 +53,7 @@ impl Spool {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends bytes.
+    /// Appends bytes of the stream.
     pub(super) fn push(&self, bytes: &[u8]) -> io::Result<()> {
         let mut inner = self.lock();
         let written = inner.written + bytes.len() as u64;

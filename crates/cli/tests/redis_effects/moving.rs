@@ -1,7 +1,7 @@
 //! A running server whose data is brought over while clients write to it, and which the cluster takes over from.
 
 use super::files::export;
-use super::{digest_by, executor, expect_equal_servers, server};
+use super::{executor, expect_equal_by, server};
 use crate::support::resp::Client;
 use crate::support::{Home, PATIENCE, Up, expect_failure, free_ports, output, quorate, signal};
 use rustix::process::Signal;
@@ -137,7 +137,7 @@ impl Writer {
                 let key = count.load(Ordering::Relaxed) % 50;
                 for words in [
                     format!("rpush list{key} {key}"),
-                    format!("set fleeting{key} 1 px 40"),
+                    format!("set fleeting{key} 1 px 5"),
                     "spop chosen".to_owned(),
                     "incr n".to_owned(),
                 ] {
@@ -261,6 +261,35 @@ fn a_running_server_is_followed_and_taken_over_from() {
     assert!((done..=done + 1).contains(&counted), "{counted} of {done}");
 
     executor(&up);
+    expect_moved(&home, &source, &up);
+    assert!(up.stop().success());
+    drop(source);
+    drop(writer.thread.join());
+}
+
+/// A digest of all keys and what they mean: how they are packed is each server's own. It changes nothing, so that a
+/// server that refuses writes tells it.
+fn contents(url: &str) -> String {
+    let script = "local read={string={'get'},list={'lrange',0,-1},set={'smembers'},hash={'hgetall'}, \
+                  zset={'zrange',0,-1,'withscores'},stream={'xrange','-','+'}} \
+                  local keys=redis.call('keys','*') table.sort(keys) local sum='' \
+                  for _,key in ipairs(keys) do local kind=redis.call('type',key).ok local how=read[kind] \
+                  local all=redis.call(how[1],key,unpack(how,2)) \
+                  if kind=='hash' then local pairs={} for at=1,#all,2 do pairs[#pairs+1]=all[at]..'='..all[at+1] end \
+                  all=pairs end if kind=='set' or kind=='hash' then table.sort(all) end \
+                  local ends=redis.call('pexpiretime',key) \
+                  sum=redis.sha1hex(sum..key..kind..cjson.encode(all)..ends) end return sum";
+    let mut request = Vec::new();
+    quorate_resp::encode_request(&["EVAL_RO", script, "0"], &mut request);
+    let mut client = Client::connect(url);
+    client.send(&request);
+    let digest = client.next().and_then(|reply| reply.text());
+    digest.expect("a digest")
+}
+
+/// Everything of a server is in a cluster, and in what that exports.
+fn expect_moved(home: &Home, source: &Single, up: &Up) {
+    let mut there = Client::connect(&source.place);
     let mut here = Client::connect(&up.urls[2]);
     for words in [
         "get n",
@@ -273,22 +302,14 @@ fn a_running_server_is_followed_and_taken_over_from() {
     assert_eq!(here.say("fcall f 0"), "7");
     let pending = here.ask("xpending orders g");
     assert_eq!(pending, there.ask("xpending orders g"));
-    std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(
-        digest_by("EVAL_RO", &up.urls[0]),
-        digest_by("EVAL_RO", &source.place)
-    );
-    let exported = export(&home, &up, "moved.rdb");
-    let copy = Single::load(&exported);
-    let copied = digest_by("EVAL_RO", &copy.place);
-    assert_eq!(copied, digest_by("EVAL_RO", &source.place));
+    let digest = contents(&source.place);
+    assert_eq!(contents(&up.urls[0]), digest);
+    let copy = Single::load(&export(home, up, "moved.rdb"));
+    assert_eq!(contents(&copy.place), digest);
     assert_eq!(Client::connect(&copy.place).say("fcall f 0"), "7");
     assert_eq!(here.say("select 9"), "OK");
     assert_eq!(here.say("incr other"), "2");
-    expect_equal_servers(&up);
-    assert!(up.stop().success());
-    drop(source);
-    drop(writer.thread.join());
+    expect_equal_by(up, contents);
 }
 
 /// Scenario: servers that cannot be followed, and clusters that follow none, are told so, and nothing is begun.
@@ -302,61 +323,31 @@ fn what_cannot_be_followed_changes_nothing() {
     let up = home.start(&["--face", "redis", &option]);
     let endpoints = up.urls[0].clone();
     let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        let path = dir.path().join(name);
-        std::fs::File::create(&path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .unwrap();
+    let [right, wrong] = ["secret", "other"].map(|password| {
+        let path = dir.path().join(password);
+        std::fs::write(&path, format!("{password}\n")).unwrap();
         path.display().to_string()
-    };
-    let (right, wrong) = (file("right", "secret\n"), file("wrong", "other\n"));
+    });
     let import = |from: &str, password: Option<&str>| {
         let mut command = quorate();
-        command.args([
-            "redis",
-            "import",
-            "--from",
-            from,
-            &option,
-            "--endpoints",
-            &endpoints,
-        ]);
+        command.args(["redis", "import", "--from", from, &option]);
+        command.args(["--endpoints", &endpoints]);
         command.args(password.map(|path| format!("--from-password-file={path}")));
         command
     };
     expect_failure(&mut import(&source.place, None), 1, "NOAUTH");
     expect_failure(&mut import(&source.place, Some(&wrong)), 1, "WRONGPASS");
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let strange = listener.local_addr().unwrap().to_string();
-    let answering = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        assert_ne!(stream.read(&mut [0; 64]).unwrap(), 0);
-        stream
-            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            .unwrap();
-    });
-    expect_failure(
-        &mut import(&strange, None),
-        1,
-        "that is no Redis and no Valkey",
-    );
+    let (strange, answering) = stranger();
+    let says = "that is no Redis and no Valkey";
+    expect_failure(&mut import(&strange, None), 1, says);
     answering.join().unwrap();
     let (host, port) = source.place.split_once(':').unwrap();
     let replica = Single::start(&["--replicaof", host, port]).unwrap();
-    expect_failure(
-        &mut import(&replica.place, None),
-        1,
-        "it is a replica: follow its master",
-    );
+    let says = "it is a replica: follow its master";
+    expect_failure(&mut import(&replica.place, None), 1, says);
     let mut cutover = quorate();
-    cutover.args([
-        "redis",
-        "cutover",
-        "--from",
-        &replica.place,
-        "--endpoints",
-        &endpoints,
-    ]);
+    cutover.args(["redis", "cutover", "--from", &replica.place]);
+    cutover.args(["--endpoints", &endpoints]);
     expect_failure(&mut cutover, 1, "this cluster follows no other server");
     assert_eq!(Client::connect(&up.urls[0]).say("set a 1"), "OK");
     let full = "the cluster has data already";
@@ -364,19 +355,33 @@ fn what_cannot_be_followed_changes_nothing() {
     assert_eq!(Client::connect(&up.urls[1]).say("get a"), "1");
     assert_eq!(Client::connect(&up.urls[1]).say("del a"), "1");
 
-    // An import that is given up leaves an empty cluster, which serves.
-    let mut importing = import(&source.place, Some(&right))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    abandon(&mut import(&source.place, Some(&right)), &endpoints);
+    assert_eq!(Client::connect(&up.urls[2]).say("incr a"), "1");
+    assert!(up.stop().success());
+}
+
+/// Begins an import and gives it up, which leaves an empty cluster that serves.
+fn abandon(import: &mut Command, endpoints: &str) {
+    let mut importing = import.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     let mut lines = BufReader::new(importing.stdout.take().unwrap());
     lines.read_line(&mut line).unwrap();
     assert!(line.starts_with("following "), "{line}");
     importing.kill().unwrap();
     importing.wait().unwrap();
-    let abandoned = output(quorate().args(["redis", "abandon", "--endpoints", &endpoints]));
+    let abandoned = output(quorate().args(["redis", "abandon", "--endpoints", endpoints]));
     assert!(abandoned.status.success(), "{abandoned:?}");
-    assert_eq!(Client::connect(&up.urls[2]).say("incr a"), "1");
-    assert!(up.stop().success());
+}
+
+/// Somebody who answers one request with HTTP.
+fn stranger() -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert_ne!(stream.read(&mut [0; 64]).unwrap(), 0);
+        let answer = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+        stream.write_all(answer).unwrap();
+    });
+    (place, answering)
 }

@@ -7,13 +7,13 @@ mod contents;
 mod server;
 mod writers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use quorate_tooling::cleanup::{self, TempDir};
-use quorate_tooling::launch::{Launch, StandardOutput};
+use quorate_tooling::launch::{Launch, Running, StandardOutput};
 use quorate_tooling::program::Place;
 use quorate_tooling::terminal::say;
 use quorate_tooling::units;
@@ -72,22 +72,12 @@ pub fn run(args: &RedisMoveArgs) -> Result<(), String> {
     let endpoints = cluster.endpoints.join(",");
     let writers = Writers::start(&source, args.writers, args.keys)?;
     let began = Instant::now();
-    let arguments = [
-        "redis".to_owned(),
-        "import".to_owned(),
-        format!("--from={}", source.place()),
-        format!("--redis-server={}", args.redis_server.display()),
-        format!("--scratch-dir={}", directory.path().display()),
-        format!("--endpoints={endpoints}"),
-    ];
-    let launch = Launch {
-        output: StandardOutput::Read,
-        ..Launch::new(&binary, arguments.into(), folder("import.log"))
+    let import = Import {
+        binary: &binary,
+        directory: directory.path(),
+        endpoints: &endpoints,
     };
-    let mut import = launch.start()?;
-    let deadline = Instant::now() + args.patience;
-    let follows = |line: &str| line.starts_with("following ").then_some(());
-    import.wait_for(deadline, follows)?;
+    let _import = import.start(&source, args)?;
     let during = format!("{} writes meanwhile", writers.done());
     step("imported", &during, began);
     let (before, began) = (writers.done(), Instant::now());
@@ -127,6 +117,37 @@ pub fn run(args: &RedisMoveArgs) -> Result<(), String> {
     }
 }
 
+/// `quorate redis import`, as it is started.
+struct Import<'a> {
+    binary: &'a Path,
+    directory: &'a Path,
+    endpoints: &'a str,
+}
+
+impl Import<'_> {
+    /// Follows a server, until this is dropped; everything is there.
+    fn start(&self, source: &Server, args: &RedisMoveArgs) -> Result<Running, String> {
+        let arguments = [
+            "redis".to_owned(),
+            "import".to_owned(),
+            format!("--from={}", source.place()),
+            format!("--redis-server={}", args.redis_server.display()),
+            format!("--scratch-dir={}", self.directory.display()),
+            format!("--endpoints={}", self.endpoints),
+        ];
+        let log = self.directory.join("import.log");
+        let launch = Launch {
+            output: StandardOutput::Read,
+            ..Launch::new(self.binary, arguments.into(), log)
+        };
+        let mut import = launch.start()?;
+        let deadline = Instant::now() + args.patience;
+        let follows = |line: &str| line.starts_with("following ").then_some(());
+        import.wait_for(deadline, follows)?;
+        Ok(import)
+    }
+}
+
 /// Replicas of the cluster.
 const REPLICAS: u8 = 3;
 
@@ -136,7 +157,7 @@ fn step(what: &str, more: &str, began: Instant) {
 }
 
 /// What a command of `quorate` prints that asks these endpoints.
-fn operate(binary: &std::path::Path, words: &[&str], endpoints: &str) -> Result<String, String> {
+fn operate(binary: &Path, words: &[&str], endpoints: &str) -> Result<String, String> {
     let output = Command::new(binary)
         .args(words)
         .args(["--endpoints", endpoints])
