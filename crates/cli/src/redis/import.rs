@@ -426,7 +426,8 @@ impl Importing {
             let is_idle = bytes.is_empty();
             feed.push(&mut self.cluster, &bytes)?;
             let has_all = spool.left() == 0;
-            if looked.elapsed() < LOOK_AGAIN && !(has_all && !self.has_said) {
+            let is_news = has_all && !self.has_said;
+            if !is_news && looked.elapsed() < LOOK_AGAIN {
                 continue;
             }
             looked = Instant::now();
@@ -440,7 +441,7 @@ impl Importing {
                     _ => {}
                 }
             }
-            if has_all && !self.has_said {
+            if is_news {
                 self.has_said = true;
                 self.progress.end();
                 println!(
