@@ -15,6 +15,7 @@
 
 mod command;
 mod driver;
+mod mutant;
 mod rdb;
 mod shared;
 mod snapshot;
@@ -25,7 +26,8 @@ mod units;
 pub use command::{
     BODY_TAG, Command, Flavour, Follows, Import, Outcome, REPLICATION_ID_BYTES, ServerVersion,
 };
-pub use driver::{Config, Conn, Driver, Gate, Input, Life, Mutant, Note, Output, Role, Status};
+pub use driver::{Config, Conn, Driver, Gate, Input, Life, Note, Output, Role, Status};
+pub use mutant::Mutant;
 pub use rdb::{Files, GENESIS_OFFSET, MemoryFiles, MemoryRdb, Rdb, RdbWriter, genesis, offset_of};
 pub use shared::{STREAM_ID, Shared, StreamState};
 pub use snapshot::Cut;

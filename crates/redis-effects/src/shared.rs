@@ -209,6 +209,12 @@ impl Shared {
         self.lock().state
     }
 
+    /// The stream from an offset on; `None` where that is forgotten, or not there yet.
+    #[must_use]
+    pub fn since(&self, offset: u64) -> Option<Vec<Bytes>> {
+        self.lock().history.from(offset, u64::MAX)
+    }
+
     /// What was applied: a new state, bytes that it has more than the last, and the epoch that began.
     pub(crate) fn publish(&self, state: StreamState, bytes: Vec<Bytes>, claim: Option<Claimed>) {
         let mut inner = self.lock();

@@ -4,6 +4,7 @@
 //! offset, for protocols may let the commands of one client change places.
 
 use crate::command::{Command, Follows, Import, Outcome, ServerVersion};
+use crate::mutant::Mutant;
 use crate::shared::{Claimed, StreamState};
 use bytes::Bytes;
 use quorate_core::{Admission, ReplicaId, Wire};
@@ -25,6 +26,8 @@ pub(crate) struct State {
     /// Pieces ahead of the stream, by their offsets, and whether a unit ends with them.
     pub(crate) pending: BTreeMap<u64, (Bytes, bool)>,
     pub(crate) pending_bytes: u64,
+    /// A rule that it breaks.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 /// What a command did that the driver is to learn.
@@ -184,14 +187,16 @@ impl State {
         piece: (Bytes, bool),
         change: &mut Change,
     ) -> Outcome {
-        if epoch != self.stream.epoch {
+        if epoch != self.stream.epoch && self.mutant != Some(Mutant::EpochUnchecked) {
             let StreamState {
                 epoch, executor, ..
             } = self.stream;
             return Outcome::Void { epoch, executor };
         }
         let bytes = piece.0.len() as u64;
-        if start > self.end() {
+        if self.mutant == Some(Mutant::OffsetUnchecked) {
+            self.append(piece, change);
+        } else if start > self.end() {
             let is_full =
                 self.pending.len() >= PENDING_MAX || self.pending_bytes + bytes > PENDING_BYTES_MAX;
             if is_full && !self.pending.contains_key(&start) {

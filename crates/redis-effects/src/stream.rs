@@ -5,6 +5,7 @@
 //! `MULTI` to `EXEC`) is accepted as a whole, for `len` moves at its end only and a claim drops what is not complete.
 
 use crate::command::Command;
+use crate::mutant::Mutant;
 use crate::rdb::GENESIS_OFFSET;
 use crate::shared::{Shared, StreamState};
 use crate::snapshot::{Cut, Loading};
@@ -49,6 +50,20 @@ impl Stream {
             shared,
             loading: None,
         }
+    }
+
+    /// A stream that breaks a rule, if the mutant is one of the stream.
+    #[must_use]
+    pub fn broken(shared: Arc<Shared>, mutant: Option<Mutant>) -> Self {
+        let mut stream = Stream::new(shared);
+        stream.state.mutant = mutant;
+        stream
+    }
+
+    /// The part that the driver of the replica has too.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     fn publish(&mut self, change: Change) {
@@ -136,6 +151,7 @@ impl Application for Stream {
         Stream {
             state: State {
                 stream,
+                mutant: self.state.mutant,
                 ..State::default()
             },
             attempts: VecDeque::new(),
@@ -151,7 +167,11 @@ impl Application for Stream {
 
     fn loaded(&mut self) -> Result<(), String> {
         let loading = self.loading.get_or_insert_default();
-        self.state = loading.end()?;
+        let mutant = self.state.mutant;
+        self.state = State {
+            mutant,
+            ..loading.end()?
+        };
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quorate_core::{Admission, Application, At, ReplicaId, Wire};
 use quorate_redis_effects::{
     Command, Config, Conn, Driver, Flavour, Follows, GENESIS_OFFSET, Import, Input, MemoryFiles,
-    Outcome, Output, ServerVersion, Shared, Stream, StreamQuery, StreamState,
+    Mutant, Outcome, Output, ServerVersion, Shared, Stream, StreamQuery, StreamState,
 };
 use std::sync::Arc;
 
@@ -93,6 +93,19 @@ fn a_piece_of_another_epoch_is_void_whatever_its_offset() {
             executor: Some(B)
         }
     );
+}
+
+/// Without the check, what the deposed executor says at the right offset becomes part of the stream.
+#[test]
+fn an_unchecked_epoch_lets_a_deposed_executor_write() {
+    let mutant = Some(Mutant::EpochUnchecked);
+    let shared = Shared::new(Arc::new(MemoryFiles), Box::new(|| {}));
+    let mut stream = Stream::broken(shared, mutant);
+    for body in [claim(0, A), claim(1, B)] {
+        apply(&mut stream, &body);
+    }
+    let accepted = apply(&mut stream, &effects(1, BEGIN, "of A", true));
+    assert_eq!(accepted, Outcome::Accepted { len: BEGIN + 4 });
 }
 
 #[test]

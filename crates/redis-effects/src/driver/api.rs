@@ -1,6 +1,7 @@
 //! What the driver is told, and what it asks for.
 
 use crate::command::ServerVersion;
+use crate::mutant::Mutant;
 use crate::rdb::Rdb;
 use crate::shared::StreamState;
 use bytes::Bytes;
@@ -80,25 +81,6 @@ impl fmt::Debug for Config {
             .field("link_port", &self.link_port)
             .finish_non_exhaustive()
     }
-}
-
-/// A rule that is broken on purpose.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mutant {
-    /// Answers leave before their effects are accepted.
-    AnswersNotHeld,
-    /// A deposed server goes on whatever it has that was never ordered.
-    ContinueAlways,
-    /// No barrier: answers rest on whatever was submitted before them.
-    NoBarrier,
-    /// Answers that rest on nothing new leave without a quorum's word.
-    ReadsUnproven,
-    /// The newest answers leave first, before those that they rest on.
-    OutOfOrder,
-    /// An executor's RDB is used though the stream never got that far.
-    RdbAhead,
-    /// Units are cut within `MULTI`.
-    CutUnits,
 }
 
 /// The number of a server process.

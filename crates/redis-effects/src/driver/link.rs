@@ -3,9 +3,10 @@
 //! A server does not notice a wrong `+CONTINUE`: it goes on with whatever it has. So the offset that it asks for is
 //! compared with what this driver knows of this very process (V2), and nothing else is believed.
 
-use super::api::{Conn, Mutant, Output};
+use super::api::{Conn, Output};
 use super::office::Office;
 use super::{Driver, MS};
+use crate::mutant::Mutant;
 use crate::shared::STREAM_ID;
 use bytes::{Bytes, BytesMut};
 use quorate_resp::{Limits, RequestParser};

@@ -26,7 +26,7 @@ mod rounds;
 mod saving;
 mod server;
 
-pub use api::{Config, Conn, Gate, Input, Life, Mutant, Note, Output, Role, Status};
+pub use api::{Config, Conn, Gate, Input, Life, Note, Output, Role, Status};
 
 use crate::rdb::Rdb;
 use crate::shared::{Claimed, Shared, StreamState};

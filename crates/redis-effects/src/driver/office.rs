@@ -1,11 +1,12 @@
 //! Taking office, and leaving it.
 
-use super::api::{Conn, Gate, Mutant, Note, Output};
+use super::api::{Conn, Gate, Note, Output};
 use super::control::Ask;
 use super::link::DEMOTION_NS;
 use super::resp::{RoleReply, request};
 use super::rounds::Executing;
 use super::{Driver, MS};
+use crate::mutant::Mutant;
 use crate::shared::{Claimed, STREAM_ID};
 use bytes::{Bytes, BytesMut};
 

@@ -7,12 +7,13 @@
 //! effect of a later executor is before it. So rounds with effects need nothing more, rounds without ask a quorum for
 //! the epoch once, and whatever proves a round proves those before it.
 
-use super::api::{Conn, Mutant, Output};
+use super::api::{Conn, Output};
 use super::control::Ask;
 use super::office::Office;
 use super::resp::{RoleReply, request};
 use super::{Driver, MS};
 use crate::command::{Command, Outcome};
+use crate::mutant::Mutant;
 use crate::shared::StreamState;
 use crate::units::Units;
 use bytes::Bytes;

@@ -1,10 +1,11 @@
 //! RDBs of the own server: when they are saved, and when they may be used.
 
-use super::api::{Mutant, Note, Output};
+use super::api::{Note, Output};
 use super::control::Ask;
 use super::office::Office;
 use super::resp::is_saved;
 use super::{Driver, MS};
+use crate::mutant::Mutant;
 use crate::rdb::{Rdb, offset_of};
 use crate::shared::Base;
 use quorate_resp::Reply;
