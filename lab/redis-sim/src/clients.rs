@@ -76,7 +76,10 @@ impl World {
                 self.clients[index].phase = Phase::Waiting(self.history.len() - 1);
                 self.give(index);
             }
-            Phase::Waiting(_) => self.give(index),
+            Phase::Waiting(_) => {
+                self.maybe_move_home(index);
+                self.give(index);
+            }
             Phase::Given(_, since_ns) if now_ns - since_ns > PATIENCE_NS => {
                 self.close_client(index);
             }
@@ -100,6 +103,13 @@ impl World {
             6..9 => Ask::Get(self.rng.u8(..KEYS)),
             9..11 => Ask::Add(number),
             _ => Ask::Pop,
+        }
+    }
+
+    /// Where replicas come and go, a client looks for another one that may know more, now and then.
+    fn maybe_move_home(&mut self, index: usize) {
+        if self.wanted.is_some() && self.rng.u8(..) == 0 {
+            self.clients[index].home = self.rng.usize(..self.nodes.len());
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::fake::Socket;
 use crate::options::{KILLED, MS};
+use crate::wanted::Wanted;
 use crate::world::{Event, World};
 use quorate_core::ReplicaId;
 use quorate_redis_effects::{Conn, Input, Life};
@@ -27,6 +28,8 @@ impl World {
             return;
         }
         match choice {
+            // Hosts that somebody else runs have faults of their own.
+            3 | 9 | 12 if self.wanted.is_some() => self.race(index),
             0 | 1 => self.kill_server(index),
             2 => {
                 let until_ns = self.now_ns + self.rng.u64(50 * MS..2_500 * MS);
@@ -35,7 +38,9 @@ impl World {
             3 => self.crash(index),
             4 | 5 => {
                 let until_ns = self.now_ns + self.rng.u64(100 * MS..2_500 * MS);
-                self.nodes[index].frozen_until_ns = until_ns;
+                // What waits for the end of a freeze comes before what waits for the end of the next.
+                let node = &mut self.nodes[index];
+                node.frozen_until_ns = node.frozen_until_ns.max(until_ns);
             }
             6 => self.faults.are_probes_lost = !self.faults.are_probes_lost,
             7 => self.nodes[index].slowness = self.rng.u64(1..20),
@@ -80,6 +85,9 @@ impl World {
         self.nodes[index].kill_server();
         self.nodes[index].gate = None;
         self.close_clients(index);
+        if self.wanted.is_some() {
+            return self.want(Wanted::Restart(index));
+        }
         let delay_ns = self.rng.u64(50 * MS..1_500 * MS);
         self.after(delay_ns, Event::Restart(index));
     }

@@ -40,14 +40,20 @@ impl World {
                 && standing.is_some_and(|(_, offset, _)| offset == len)
                 && matches!(node.driver.status().role, Role::Following | Role::Executing)
         };
-        self.nodes.iter().all(is_rested)
+        let is_master =
+            |node: &&Node| (node.server.as_ref()).is_some_and(|server| server.standing().0);
+        let members = || self.nodes.iter().filter(|node| node.is_member);
+        // A process that is stopped may not know yet that it was deposed.
+        let has_one_master = members().filter(is_master).count() <= 1;
+        has_one_master
+            && members().all(is_rested)
             && (self.clients.iter()).all(|client| matches!(client.phase, Phase::Idle))
     }
 
-    pub(crate) fn judge_end(mut self) -> Result<Report, String> {
+    pub(crate) fn judge_end(&mut self) -> Result<Report, String> {
         self.report.len = self.reference.len();
         let mut executors = 0;
-        for node in &self.nodes {
+        for node in self.nodes.iter().filter(|node| node.is_member) {
             let (is_master, offset, digest) =
                 (node.server.as_ref().map(Fake::standing)).unwrap_or_default();
             executors += usize::from(is_master);

@@ -6,6 +6,7 @@
 //! one to the other. Judges ask whether one server without faults could have answered as clients were answered, and
 //! whether every server holds what follows from the stream before its offset.
 
+mod beside;
 mod client;
 mod clients;
 mod data;
@@ -19,11 +20,14 @@ mod options;
 mod ordering;
 mod perform;
 mod reference;
+mod wanted;
 mod world;
 
+pub use beside::Beside;
 pub use data::{Data, Done};
 pub use fake::{Act, Fake, Socket, load};
 pub use history::{Ask, FinalValues, Op, judge};
 pub use log::{Log, Ordered, Read};
 pub use options::{Options, Report};
+pub use wanted::{Asker, Wanted};
 pub use world::World;

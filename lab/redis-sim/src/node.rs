@@ -29,6 +29,8 @@ pub(crate) struct Node {
     /// Counts up with each start.
     pub(crate) life: u64,
     pub(crate) is_up: bool,
+    /// Whether the group counts on it.
+    pub(crate) is_member: bool,
     pub(crate) driver: Driver,
     pub(crate) stream: Stream,
     pub(crate) applied: usize,
@@ -79,7 +81,8 @@ impl Node {
             config,
             life: 1,
             is_up: true,
-            stream: Stream::new(shared),
+            is_member: true,
+            stream: Stream::broken(shared, options.mutant),
             applied: 0,
             is_applying: false,
             slowness: 1,
@@ -166,6 +169,15 @@ impl Node {
 
     /// The replica starts anew: nothing is left but its snapshot.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
+        self.begin(Shared::new(Arc::new(MemoryFiles), Box::new(|| {})));
+        match self.snapshot.clone() {
+            Some((applied, pieces, _)) => self.install(applied, &pieces),
+            None => Ok(()),
+        }
+    }
+
+    /// The process of the replica starts.
+    pub(crate) fn begin(&mut self, shared: Arc<Shared>) {
         self.kill_server();
         self.life += 1;
         self.is_up = true;
@@ -178,13 +190,8 @@ impl Node {
         self.asked_life = Life::default();
         self.frozen_until_ns = 0;
         self.config.boot = self.life;
-        let shared = Shared::new(Arc::new(MemoryFiles), Box::new(|| {}));
         self.driver = Driver::new(self.config.clone(), Arc::clone(&shared));
-        self.stream = Stream::new(shared);
-        match self.snapshot.clone() {
-            Some((applied, pieces, _)) => self.install(applied, &pieces),
-            None => Ok(()),
-        }
+        self.stream = Stream::broken(shared, self.config.mutant);
     }
 }
 

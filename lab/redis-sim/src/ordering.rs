@@ -15,6 +15,9 @@ impl World {
     }
 
     pub(crate) fn schedule_apply(&mut self, index: usize) {
+        if self.wanted.is_some() {
+            return;
+        }
         let node = &mut self.nodes[index];
         if !std::mem::replace(&mut node.is_applying, true) {
             let life = node.life;

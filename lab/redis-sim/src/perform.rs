@@ -3,6 +3,7 @@
 use crate::fake::{Act, Fake, Socket};
 use crate::log::{Ordered, Read};
 use crate::options::{KILLED, MS};
+use crate::wanted::Wanted;
 use crate::world::{Event, World};
 use bytes::Bytes;
 use quorate_core::ReplicaId;
@@ -124,12 +125,7 @@ impl World {
             }
             Output::CollectRdb { life } => self.collect_rdb(index, life),
             Output::Submit { token, body } => self.submit(index, token, body),
-            Output::QuorumRead { token } => {
-                let by = (index, node_life);
-                let after = self.log.entries.len();
-                self.log.reads.push(Read { by, token, after });
-                self.schedule_apply(index);
-            }
+            Output::QuorumRead { token } => self.ask_quorum(index, token),
             Output::Gate(gate) => self.gate(index, gate),
             Output::Pause(paused) => self.nodes[index].is_paused = paused,
             Output::Release { up_to } => self.release(index, up_to),
@@ -194,8 +190,21 @@ impl World {
         );
     }
 
+    fn ask_quorum(&mut self, index: usize, token: u64) {
+        let life = self.nodes[index].life;
+        if self.wanted.is_some() {
+            return self.want(Wanted::Read((index, life, token)));
+        }
+        let (by, after) = ((index, life), self.log.entries.len());
+        self.log.reads.push(Read { by, token, after });
+        self.schedule_apply(index);
+    }
+
     pub(crate) fn submit(&mut self, index: usize, token: u64, body: Bytes) {
         let life = self.nodes[index].life;
+        if self.wanted.is_some() {
+            return self.want(Wanted::Submit((index, life, token), body));
+        }
         let fate = self.rng.u8(..);
         let delay_ns = self.trip();
         if fate < self.faults.lost_of_256 {

@@ -3,7 +3,7 @@
 use crate::data::Data;
 use bytes::{Bytes, BytesMut};
 use quorate_core::Wire;
-use quorate_redis_effects::{Command, GENESIS_OFFSET};
+use quorate_redis_effects::{Command, GENESIS_OFFSET, Shared};
 use quorate_resp::{Limits, RequestParser};
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ pub(crate) struct Reference {
     pending: BTreeMap<u64, (Bytes, bool)>,
     data: Data,
     digests: BTreeMap<u64, u64>,
+    /// The stream's own digest by its length, where replicas told it.
+    told: BTreeMap<u64, u64>,
 }
 
 impl Default for Reference {
@@ -28,6 +30,7 @@ impl Default for Reference {
             unit_bytes: 0,
             pending: BTreeMap::new(),
             digests: BTreeMap::from([(GENESIS_OFFSET, data.digest())]),
+            told: BTreeMap::new(),
             data,
         }
     }
@@ -54,6 +57,21 @@ impl Reference {
             members.push(member);
         }
         members
+    }
+
+    /// V1: a replica's stream is as long as this, and has this digest. It may be the longest so far.
+    pub(crate) fn saw(&mut self, shared: &Shared) -> Result<(), String> {
+        let state = shared.state();
+        if state.len > self.len {
+            let chunks = (shared.since(self.len)).ok_or("a replica forgot what only it had")?;
+            self.unit_bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+            self.unit = chunks;
+            self.complete();
+        }
+        match *self.told.entry(state.len).or_insert(state.digest) == state.digest {
+            true => Ok(()),
+            false => Err(format!("V1: two streams differ before {}", state.len)),
+        }
     }
 
     pub(crate) fn order(&mut self, body: &Bytes) {

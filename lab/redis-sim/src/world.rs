@@ -7,6 +7,7 @@ use crate::log::{Log, Ordered};
 use crate::node::Node;
 use crate::options::{Faults, MS, Options, Report};
 use crate::reference::Reference;
+use crate::wanted::Wanted;
 use bytes::Bytes;
 use quorate_redis_effects::{Conn, Input, Life};
 use std::cmp::Reverse;
@@ -79,6 +80,8 @@ pub struct World {
     /// Digests of states, by how many commands are in them.
     pub(crate) cuts: BTreeMap<usize, u64>,
     failure: Option<String>,
+    /// What is wanted of hosts that somebody else runs, if they stand in the place of the own log.
+    pub(crate) wanted: Option<Vec<Wanted>>,
     pub(crate) trace: Vec<String>,
 }
 
@@ -86,6 +89,16 @@ impl World {
     /// A group that begins.
     #[must_use]
     pub fn new(options: Options) -> World {
+        let mut world = World::without_replicas(options);
+        for index in 0..world.options.replicas {
+            world.begin_node(index);
+        }
+        world.begin_load();
+        world
+    }
+
+    /// A group none of whose replicas runs.
+    pub(crate) fn without_replicas(options: Options) -> World {
         let mut rng = fastrand::Rng::with_seed(options.seed);
         let nodes = (0..options.replicas)
             .map(|index| Node::new(index, &options, rng.u64(..)))
@@ -93,7 +106,7 @@ impl World {
         let clients = (0..options.clients)
             .map(|index| Client::new(index, index % options.replicas))
             .collect();
-        let mut world = World {
+        World {
             faults: Faults::new(&mut rng),
             options,
             now_ns: MS,
@@ -108,16 +121,28 @@ impl World {
             reference: Reference::default(),
             cuts: BTreeMap::new(),
             failure: None,
+            wanted: None,
             trace: Vec::new(),
-        };
-        for index in 0..world.options.replicas {
-            world.begin_node(index);
         }
-        for index in 0..world.options.clients {
-            world.after(MS, Event::Client(index));
+    }
+
+    /// Clients ask, and things break.
+    pub(crate) fn begin_load(&mut self) {
+        for index in 0..self.options.clients {
+            self.after(MS, Event::Client(index));
         }
-        world.after(300 * MS, Event::Fault);
-        world
+        self.after(300 * MS, Event::Fault);
+    }
+
+    /// What is due until then happens.
+    pub(crate) fn run_until(&mut self, end_ns: u64) -> Result<(), String> {
+        while let Some(Reverse(Due(at_ns, ..))) = self.queue.peek()
+            && *at_ns <= end_ns
+        {
+            self.step()?;
+        }
+        self.now_ns = self.now_ns.max(end_ns);
+        self.failure.take().map_or(Ok(()), Err)
     }
 
     /// Runs until faults are over and everything has calmed down.
@@ -133,17 +158,19 @@ impl World {
         let calm_ns = end_ns + 60_000 * MS;
         while !self.is_calm() {
             if self.now_ns > calm_ns {
-                let states: Vec<_> = self.nodes.iter().map(Node::describe).collect();
-                let waiting: Vec<_> = self
-                    .clients
-                    .iter()
-                    .map(|c| format!("{:?}", c.phase))
-                    .collect();
-                return Err(format!("no calm after a minute: {states:?} {waiting:?}"));
+                let states = self.describe();
+                return Err(format!("no calm after a minute: {states}"));
             }
             self.step()?;
         }
         self.judge_end()
+    }
+
+    /// What replicas and clients do, for people.
+    pub(crate) fn describe(&self) -> String {
+        let states: Vec<_> = self.nodes.iter().map(Node::describe).collect();
+        let waiting: Vec<_> = self.clients.iter().map(|client| client.phase).collect();
+        format!("{states:?} {waiting:?}")
     }
 
     /// What a run came to until faults are over, and what happened, for people.
@@ -160,6 +187,13 @@ impl World {
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
         let line = format!("{:>9.3} {}", self.now_ns as f64 / MS as f64, text());
         self.trace.push(line);
+    }
+
+    /// Hosts are to do something.
+    pub(crate) fn want(&mut self, wanted: Wanted) {
+        if let Some(list) = &mut self.wanted {
+            list.push(wanted);
+        }
     }
 
     pub(crate) fn fail(&mut self, why: String) {

@@ -22,6 +22,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             what.push_str(&format!("\n    replica {}: ", index + 1));
             what.push_str(&self.describe_node(index));
         }
+        what.push_str(&self.describe_servers());
         Violation::new("liveness", what)
     }
 

@@ -8,6 +8,7 @@ use crate::nemesis::ORDER;
 use crate::network::chance;
 use crate::node::Inbound;
 use crate::report::Violation;
+use crate::servers::Servers;
 use crate::subject::Subject;
 use crate::world::{Event, World};
 use bytes::Bytes;
@@ -111,6 +112,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             rounds: 0,
         };
         let has_more = drive(&mut replica)?;
+        self.servers_learn(index)?;
         let read = self.read_changes(index);
         self.tolerate(read)?;
         if has_more {
@@ -221,6 +223,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     ) -> Result<(), Violation> {
         if token == ORDER {
             return Ok(());
+        }
+        if Servers::owns(token) {
+            return self.driver_answered(token, &answer);
         }
         if Leases::owns(token) {
             return self.chore_answered(token, &answer);

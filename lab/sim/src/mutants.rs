@@ -5,12 +5,14 @@ use quorate_core::Machine;
 use quorate_etcd_store::Flaw as StoreFlaw;
 use quorate_host::Flaw;
 use quorate_protocols::{Catcher, Protocol, Sabotage, Visitor, names, visit};
+use quorate_redis_effects::Mutant;
 
-/// What is broken in a run: nothing, or something of the protocol, the host or the store.
+/// What is broken in a run: nothing, or something of the protocol, the host, the store or the drivers of servers.
 pub(crate) struct Fault<M: Machine> {
     pub(crate) sabotage: Option<Sabotage<M>>,
     pub(crate) flaw: Option<Flaw>,
     pub(crate) store_flaw: Option<StoreFlaw>,
+    pub(crate) effects_mutant: Option<Mutant>,
 }
 
 impl<M: Machine> Fault<M> {
@@ -19,6 +21,7 @@ impl<M: Machine> Fault<M> {
             sabotage: None,
             flaw: None,
             store_flaw: None,
+            effects_mutant: None,
         }
     }
 
@@ -28,10 +31,13 @@ impl<M: Machine> Fault<M> {
         let mutant = mutants.iter().find(|mutant| mutant.name == name);
         let flaw = Flaw::ALL.into_iter().find(|flaw| flaw.name() == name);
         let store_flaw = StoreFlaw::ALL.into_iter().find(|flaw| flaw.name() == name);
-        if mutant.is_none() && flaw.is_none() && store_flaw.is_none() {
+        let of_effects = of_drivers().find(|mutant| mutant.name() == name);
+        let is_known = mutant.is_some() || flaw.is_some() || store_flaw.is_some();
+        if !is_known && of_effects.is_none() {
             let known = mutants.iter().map(|mutant| mutant.name);
             let flaws = Flaw::ALL.map(Flaw::name).into_iter();
             let flaws = flaws.chain(StoreFlaw::ALL.map(StoreFlaw::name));
+            let flaws = flaws.chain(of_drivers().map(Mutant::name));
             let known: Vec<&str> = known.chain(flaws).collect();
             let known = known.join(", ");
             return Err(format!(
@@ -43,11 +49,12 @@ impl<M: Machine> Fault<M> {
             sabotage: mutant.map(|mutant| mutant.sabotage),
             flaw,
             store_flaw,
+            effects_mutant: of_effects,
         })
     }
 }
 
-/// One line per mutant of every protocol, then those of host and store, which any protocol shows:
+/// One line per mutant of every protocol, then those of host, store and effects mode, which any protocol shows:
 /// whose it is, the protocol to run, its name, who finds it, where, with which options, and what it
 /// breaks.
 pub(crate) fn list() -> Vec<String> {
@@ -61,6 +68,10 @@ pub(crate) fn list() -> Vec<String> {
         let flaws = StoreFlaw::ALL.into_iter();
         let flaws = flaws.map(|flaw| (flaw.name(), flaw.what(), catcher_of_store(flaw)));
         lines.extend(flaws.map(|flaw| line("store", any, flaw)));
+        let mutants = Mutant::ALL.into_iter();
+        let mutants =
+            mutants.map(|mutant| (mutant.name(), mutant.what(), catcher_of_effects(mutant)));
+        lines.extend(mutants.map(|mutant| line("effects", any, mutant)));
     }
     lines
 }
@@ -88,6 +99,33 @@ fn line(of: &str, protocol: &str, (name, what, catcher): (&str, &str, Catcher)) 
         Catcher::Test(path) => ("test", path.into(), ""),
     };
     format!("{of}|{protocol}|{name}|{by}|{place}|{options}|{what}")
+}
+
+/// Mutants of drivers that whole clusters show; the others are shown by the servers' own simulation or a test.
+fn of_drivers() -> impl Iterator<Item = Mutant> {
+    let is_shown = |mutant: &Mutant| matches!(catcher_of_effects(*mutant), Catcher::Seeds { .. });
+    Mutant::ALL.into_iter().filter(is_shown)
+}
+
+/// What finds a broken rule of the effects mode.
+fn catcher_of_effects(mutant: Mutant) -> Catcher {
+    match mutant {
+        Mutant::EpochUnchecked => Catcher::Test(
+            "crates/redis-effects/tests/stream: an_unchecked_epoch_lets_a_deposed_executor_write",
+        ),
+        Mutant::OffsetUnchecked => {
+            Catcher::Test("lab/redis-sim/tests/redis_sim/seeds: pieces_of_any_offset_are_caught")
+        }
+        Mutant::ReadsUnproven => {
+            Catcher::Test("lab/redis-sim/tests/redis_sim/seeds: reads_without_a_proof_are_caught")
+        }
+        Mutant::RdbAhead => Catcher::seeds("--store effects --profile calm", 0..200),
+        Mutant::AnswersNotHeld
+        | Mutant::ContinueAlways
+        | Mutant::NoBarrier
+        | Mutant::OutOfOrder
+        | Mutant::CutUnits => Catcher::seeds("--store effects", 0..200),
+    }
 }
 
 /// What finds a flaw of the store.

@@ -191,6 +191,8 @@ pub enum StoreName {
     Plain,
     /// Redis's strings, written in transactions.
     Redis,
+    /// What Redis servers beside the replicas do, which drivers have ordered.
+    Effects,
 }
 
 impl SimOptions {
@@ -221,6 +223,7 @@ impl SimOptions {
             StoreName::Etcd => {}
             StoreName::Plain => command.push_str(" --store plain"),
             StoreName::Redis => command.push_str(" --store redis"),
+            StoreName::Effects => command.push_str(" --store effects"),
         }
         if let Some(clients) = self.clients {
             command.push_str(&format!(" --clients {clients}"));

@@ -89,7 +89,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Phase::Reading { since_ns } if self.clients.idle() => {
                 self.phase = Phase::Converging { since_ns };
             }
-            Phase::Converging { .. } if self.converged() && self.leases_are_over()? => {
+            Phase::Converging { .. }
+                if self.converged() && self.leases_are_over()? && self.servers_rest() =>
+            {
                 // A change of members may have been under way when all was healed.
                 self.watch_members();
                 self.read_last_changes()?;
@@ -98,7 +100,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Phase::Healed { since_ns }
             | Phase::Reading { since_ns }
             | Phase::Converging { since_ns } => {
-                if now_ns > since_ns + HEALED_NS {
+                if now_ns > since_ns + HEALED_NS + self.servers_patience_ns() {
                     return Err(self.stuck("all faults are over"));
                 }
             }
@@ -113,6 +115,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.plan.heal();
         self.nemesis.tired = true;
         self.clients.stopped = true;
+        self.heal_servers();
         // A copy that one replica needs may be that of one which would be left out.
         let is_whole = self.nodes.iter().all(|node| !(node.damaged && node.lost));
         if self.plan.quorum_first && is_whole && self.setup.failures_survived > 0 {

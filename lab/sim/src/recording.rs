@@ -1,6 +1,7 @@
 //! What of a run can be drawn: who was up, what was on its way, what was decided.
 
 use crate::leases::Leases;
+use crate::servers::Servers;
 use crate::subject::Subject;
 use crate::world::World;
 use bytes::Bytes;
@@ -143,7 +144,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// A request is on its way.
     pub(crate) fn record_request(&self, node: usize, token: Token, delay: u64) {
-        let words = || match Leases::owns(token) {
+        let words = || match Leases::owns(token) || Servers::owns(token) {
             true => vec!["lease or compaction".into()],
             false => self.clients.in_words(token),
         };

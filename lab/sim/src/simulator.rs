@@ -6,7 +6,7 @@ use crate::options::{SimOptions, StoreName};
 use crate::panics;
 use crate::picture;
 use crate::probe::{self, Lines, Probe};
-use crate::profiles::{PROFILES, SWITCHES};
+use crate::profiles::{OLD_COPIES, PROFILES, SWITCHES};
 use crate::recording::{Recording, SharedRecording};
 use crate::report::{Report, Totals, Violation};
 use crate::schedule::Schedule;
@@ -23,6 +23,7 @@ use quorate_protocols::{
     AnyConfig, AnyMachine, AnyMessage, Protocol, Sabotage, Sabotaged, SabotagedConfig, Visitor,
     names, visit,
 };
+use quorate_redis_effects::Stream;
 use quorate_redis_store::Store as RedisStore;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -284,6 +285,17 @@ impl Visitor for Chosen {
         if fault.store_flaw.is_some() && store != StoreName::Etcd {
             return Err("this mutant is of etcd's store: without --store".to_owned());
         }
+        if fault.effects_mutant.is_some() && store != StoreName::Effects {
+            return Err("this mutant is of drivers of servers: with --store effects".to_owned());
+        }
+        if mix.may_have(OLD_COPIES) && store == StoreName::Effects {
+            return Err(format!(
+                "the profile {OLD_COPIES} may take back what servers were given: without --store"
+            ));
+        }
+        if sabotage.is_some() && store == StoreName::Effects {
+            return Err("protocols are not broken below servers: without --store".to_owned());
+        }
         let recipe = Recipe {
             protocol: P::NAME,
             replicas,
@@ -294,6 +306,7 @@ impl Visitor for Chosen {
             failures_survived,
             flaw: fault.flaw,
             store_flaw: fault.store_flaw,
+            effects_mutant: fault.effects_mutant,
         };
         let title = format!("{}, {replicas} replicas", P::NAME);
         let run = move |seed, watch: Watch| match (embedded, store) {
@@ -301,6 +314,7 @@ impl Visitor for Chosen {
             (None, StoreName::Etcd) => run_one::<P, EtcdStore>(&recipe, sabotage, seed, watch),
             (None, StoreName::Plain) => run_one::<P, PlainStore>(&recipe, sabotage, seed, watch),
             (None, StoreName::Redis) => run_one::<P, RedisStore>(&recipe, sabotage, seed, watch),
+            (None, StoreName::Effects) => run_bare::<Stream>(&recipe, seed, watch),
         };
         Ok(Simulator {
             run: Box::new(run),
@@ -338,18 +352,24 @@ fn run_one<P: Protocol, A: Subject>(
 
 /// Runs a seed with the machines that servers run.
 fn run_any<A: Subject>(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
-    let config = |seat: &Seat| Ok(AnyConfig::of(seat)?.touching(A::touches()));
-    let words = AnyMessage::describe;
     if watch.lines.is_none() {
-        let setup = recipe.setup::<AnyMachine>(seed, &config, words, watch);
-        return World::<_, A>::new(setup).run();
+        return run_bare::<A>(recipe, seed, watch);
     }
     let configure = |seat: &Seat| {
-        let inner = config(seat)?;
+        let inner = AnyConfig::of(seat)?.touching(A::touches());
         let lines = watch.lines.clone();
         Ok(probe::Config { inner, lines })
     };
+    let words = AnyMessage::describe;
     let setup = recipe.setup::<Probe<AnyMachine>>(seed, &configure, words, watch.clone());
+    World::<_, A>::new(setup).run()
+}
+
+/// Runs a seed with the machines that servers run, of whose messages nothing is written down.
+fn run_bare<A: Subject>(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
+    let config = |seat: &Seat| Ok(AnyConfig::of(seat)?.touching(A::touches()));
+    let words = AnyMessage::describe;
+    let setup = recipe.setup::<AnyMachine>(seed, &config, words, watch);
     World::<_, A>::new(setup).run()
 }
 
@@ -378,6 +398,7 @@ struct Recipe {
     failures_survived: usize,
     flaw: Option<Flaw>,
     store_flaw: Option<quorate_etcd_store::Flaw>,
+    effects_mutant: Option<quorate_redis_effects::Mutant>,
 }
 
 impl Recipe {
@@ -399,6 +420,7 @@ impl Recipe {
             failures_survived: self.failures_survived,
             flaw: self.flaw,
             store_flaw: self.store_flaw,
+            effects_mutant: self.effects_mutant,
             configure,
             words,
             watch,

@@ -92,7 +92,13 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         self.trace.event(now_ns, "open", &numbers, || {
             format!("r{} {start:?} {opened:?}", index + 1)
         });
+        self.came_up(index)
+    }
+
+    /// A replica has started: it is looked at, and its peers learn of it.
+    fn came_up(&mut self, index: usize) -> Result<(), Violation> {
         self.record(|| What::Up(index + 1));
+        self.servers_begin(index)?;
         self.read_all(index)?;
         self.compare_content(index)?;
         self.greet(index);

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use quorate_core::{Application, Payload, PayloadId};
 use quorate_etcd_api::mvccpb::{Event, KeyValue};
 use quorate_etcd_store::{Asker, AuthBoard, AuthState, Flaw};
+use quorate_redis_effects::{Shared, StreamState};
 use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ mod etcd_load;
 mod mix;
 mod plain;
 mod redis;
+mod stream;
 
 pub use embedded::Testable;
 pub(crate) use embedded::{Tested, forget};
@@ -118,6 +120,9 @@ pub(crate) trait Subject: Application {
     /// Draws requests for clients.
     type Workload: Workload<Self>;
 
+    /// Whether a Redis server stands beside each replica.
+    const HAS_SERVERS: bool = false;
+
     /// An empty one, which does something wrong if told to.
     fn fresh(flaw: Option<Flaw>) -> Self;
 
@@ -187,6 +192,17 @@ pub(crate) trait Subject: Application {
 
     /// Its revisions, if it keeps any.
     fn revisions(&self) -> Option<&dyn Revisions> {
+        None
+    }
+
+    /// The part that the driver of a server has too, if there is a server.
+    fn shared(&self) -> Option<Arc<Shared>> {
+        None
+    }
+
+    /// The state of the stream in an answer, if it is of a stream.
+    fn stream_state(answer: &Self::Answer) -> Option<StreamState> {
+        let _ = answer;
         None
     }
 

@@ -3,6 +3,7 @@
 use crate::clients::Clients;
 use crate::leases::Leases;
 use crate::nemesis::ORDER;
+use crate::servers::Servers;
 use crate::subject::Subject;
 use crate::world::World;
 use quorate_core::Machine;
@@ -49,5 +50,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
 /// Whether somebody waits for the answer to a request sent under this token.
 fn is_wanted<A: Subject>(clients: &Clients<A>, token: Token) -> bool {
-    token == ORDER || Leases::owns(token) || clients.is_waiting(token)
+    let is_other = token == ORDER || Leases::owns(token) || Servers::owns(token);
+    is_other || clients.is_waiting(token)
 }

@@ -19,6 +19,7 @@ use crate::queue::Queue;
 use crate::report::{Report, Totals, Violation};
 use crate::rights::Rights;
 use crate::schedule::Schedule;
+use crate::servers::Servers;
 use crate::simulator::Watch;
 use crate::subject::Subject;
 use crate::trace::Trace;
@@ -58,6 +59,8 @@ pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) flaw: Option<Flaw>,
     /// One of the application.
     pub(crate) store_flaw: Option<quorate_etcd_store::Flaw>,
+    /// A rule that drivers of servers break.
+    pub(crate) effects_mutant: Option<quorate_redis_effects::Mutant>,
     pub(crate) configure: Configure<'a, M>,
     /// A message of the protocol in words.
     pub(crate) words: fn(&M::Message) -> String,
@@ -152,6 +155,8 @@ pub(crate) enum Event<Q, R> {
         links: Vec<(usize, usize)>,
     },
     Tick,
+    /// Servers beside replicas, their drivers and clients go on.
+    Servers,
     /// To links that carry only so much, where capacity is measured.
     Wire(capacity::Tick),
 }
@@ -191,6 +196,8 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) cluster: ClusterId,
     pub(crate) values: Values,
     pub(crate) inspections: InspectionCache<M, A>,
+    /// Redis servers beside the replicas.
+    pub(crate) servers: Option<Servers>,
 }
 
 impl<'a, M: Machine, A: Subject> World<'a, M, A> {
@@ -253,6 +260,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             totals: Totals::default(),
             values: Values::default(),
             inspections: InspectionCache::default(),
+            servers: A::HAS_SERVERS.then(|| Servers::new(setup.seed, n, setup.effects_mutant)),
             epoch,
             nodes,
             plan,
@@ -264,6 +272,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     /// Runs the seed to its end, or to the first violation.
     pub(crate) fn run(mut self) -> Report {
         let violation = self.begin().and_then(|()| self.go()).err();
+        self.trace_servers();
         let frames = &self.network.counts;
         self.totals.dropped = frames.dropped();
         let named = frames.named().into_iter().filter(|(_, count)| *count > 0);
@@ -311,7 +320,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
         self.schedule_chores();
         self.schedule_faults();
         self.queue.after(TICK_NS, Event::Tick);
-        Ok(())
+        self.servers_go_on()
     }
 
     fn go(&mut self) -> Result<(), Violation> {
@@ -340,7 +349,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             // What was acknowledged within the window may be lost.
             Err(_) if self.forgotten.is_some() => self.totals.hit("lost within the window"),
             Err(why) => return Err(Violation::new("linearizability", why)),
-            Ok(()) => {}
+            Ok(()) => self.judge_servers()?,
         }
         Ok(())
     }
@@ -409,6 +418,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                 self.network.mend(&links);
             }
             Event::Tick => return self.tick(),
+            Event::Servers => return self.servers_go_on(),
             Event::Wire(tick) => self.rig_happens(tick),
         }
         Ok(())

@@ -29,6 +29,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         let is_damaged = power == Power::Fails && self.nodes[index].damaged;
         let before = is_damaged.then(|| self.nodes[index].disk.clone());
         self.nodes[index].fall(&mut self.rng, power);
+        self.servers_end(index);
         if let Some(before) = before {
             self.bear_power_cut(index, before);
         }
@@ -146,7 +147,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     }
 
     /// A process is killed: what it had written and not synced is still there.
-    pub(super) fn restart(&mut self, index: usize) {
+    pub(crate) fn restart(&mut self, index: usize) {
         if self.nodes[index].host.is_none() || self.is_crash_forbidden(index) {
             return;
         }
