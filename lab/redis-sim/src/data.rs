@@ -55,6 +55,15 @@ fn bulk(text: Option<&str>) -> Done {
     }
 }
 
+fn unknown(name: &str, arguments: &[&str]) -> Done {
+    let quoted: String = (arguments.iter())
+        .map(|argument| format!("'{argument}' "))
+        .collect();
+    Done::reply(&format!(
+        "-ERR unknown command '{name}', with args beginning with: {quoted}\r\n"
+    ))
+}
+
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
 impl Data {
@@ -153,8 +162,9 @@ impl Data {
                 done
             }
             ("PUBLISH", [channel, message]) => Done::number(0).with(&["PUBLISH", channel, message]),
-            ("SELECT" | "PING", _) => Done::reply("+OK\r\n"),
-            _ => Done::reply("-ERR unknown command\r\n"),
+            ("SELECT", _) => Done::reply("+OK\r\n"),
+            ("PING", _) => Done::reply("+PONG\r\n"),
+            (_, arguments) => unknown(words[0], arguments),
         }
     }
 
@@ -173,8 +183,10 @@ impl Data {
     }
 
     fn pop(&mut self, key: &str, chance: u64) -> Done {
-        let Some(Value::Set(set)) = self.keys.get_mut(key) else {
-            return bulk(None);
+        let set = match self.keys.get_mut(key) {
+            Some(Value::Set(set)) => set,
+            Some(Value::Text(_)) => return Done::reply(WRONG),
+            None => return bulk(None),
         };
         let at = (chance % set.len().max(1) as u64) as usize;
         let Some(member) = set.iter().nth(at).cloned() else {

@@ -85,6 +85,9 @@ pub struct Fake {
     acts: Vec<Act>,
 }
 
+/// The name of the stream of a server that is a master.
+const OWN_STREAM: &str = "9876543210987654321098765432109876543210";
+
 /// Before the data in an RDB of these servers.
 const DATA_MARK: &[u8] = b"\xfeFAKE";
 
@@ -329,6 +332,7 @@ impl Fake {
                 self.replicate(effects);
                 self.reply(socket, reply);
             }
+            ("EXEC", None) => self.reply(socket, "-ERR EXEC without MULTI\r\n"),
             (_, Some(mut commands)) => {
                 commands.push(words);
                 conversation.transaction = Some(commands);
@@ -391,15 +395,9 @@ impl Fake {
     fn psync(&mut self, socket: Socket, from: u64) {
         if self.is_master && from > self.backlog_begin && from <= self.offset + 1 {
             self.tap = Some((from - 1, false));
-            self.reply(
-                socket,
-                "+CONTINUE 9876543210987654321098765432109876543210\r\n",
-            );
+            self.reply(socket, format!("+CONTINUE {OWN_STREAM}\r\n"));
         } else {
-            self.reply(
-                socket,
-                "+FULLRESYNC 9876543210987654321098765432109876543210 1\r\n",
-            );
+            self.reply(socket, format!("+FULLRESYNC {OWN_STREAM} 1\r\n"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whole groups in virtual time, and drivers that break a rule.
+//! Seeds of whole groups, and drivers that break a rule.
 
 use quorate_redis_effects::Mutant;
 use quorate_redis_sim::{Options, Report, World};
@@ -88,6 +88,7 @@ mutants! {
     answers_out_of_order_are_caught: OutOfOrder,
     an_rdb_ahead_of_the_stream_is_caught: RdbAhead,
     units_cut_in_transactions_are_caught: CutUnits,
+    pieces_of_any_offset_are_caught: OffsetUnchecked,
 }
 
 #[test]
