@@ -1,12 +1,15 @@
-//! The application of a group with the Redis face: the embedded store, or the stream of effects of real servers.
+//! The application of a group with the Redis face: the embedded store, the stream of effects of real servers, or
+//! commands for real servers.
 //!
-//! It is one type, so that host and machines are compiled once for both. The first epoch of a group says which it is,
+//! It is one type, so that host and machines are compiled once for all. The first epoch of a group says which it is,
 //! and bodies say it again with their first byte.
 
 use bytes::Bytes;
 use quorate_core::{Application, At, Countdown, Payload, Touches};
+use quorate_redis_commands as commands;
+use quorate_redis_commands::{Commands, CommandsAnswer, CommandsQuery};
 use quorate_redis_effects as effects;
-use quorate_redis_effects::{BODY_TAG, Stream, StreamQuery, StreamState};
+use quorate_redis_effects::{Stream, StreamQuery, StreamState};
 use quorate_redis_store as store;
 use quorate_redis_store::Store;
 
@@ -17,15 +20,19 @@ pub enum RedisApplication {
     Embedded(Store),
     /// The stream of what an unmodified server does.
     Effects(Stream),
+    /// Commands that every replica's server carries out.
+    Commands(Commands),
 }
 
-/// A read of either application.
+/// A read of one of the applications.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
     /// A read of the embedded store.
     Embedded(store::Query),
     /// A question for the state of the stream.
     Effects(StreamQuery),
+    /// A question for what commands came to.
+    Commands(CommandsQuery),
 }
 
 /// The answer to a read.
@@ -35,38 +42,40 @@ pub enum Answer {
     Embedded(store::Answer),
     /// The state of the stream.
     Effects(StreamState),
+    /// What commands came to.
+    Commands(CommandsAnswer),
     /// The query is not of this application.
     Unknown,
 }
 
-/// A snapshot of either application.
+/// A snapshot of one of the applications.
 #[derive(Debug)]
 pub enum Cut {
     /// A snapshot of the embedded store.
     Embedded(<Store as Application>::Cut),
     /// A snapshot of the stream.
     Effects(effects::Cut),
-}
-
-/// Whether a body is for the stream of effects.
-fn is_of_stream(body: &Bytes) -> bool {
-    body.first() == Some(&BODY_TAG)
+    /// A snapshot of what commands came to.
+    Commands(commands::Cut),
 }
 
 /// What the command with this body touches. All effects are of one stream.
 fn touches(body: &Bytes) -> Option<Vec<u32>> {
-    match is_of_stream(body) {
-        true => None,
-        false => Store::touches().and_then(|touches| touches(body)),
-    }
+    let touches = match body.first() {
+        Some(&effects::BODY_TAG) => None,
+        Some(&commands::BODY_TAG) => Commands::touches(),
+        _ => Store::touches(),
+    };
+    touches.and_then(|touches| touches(body))
 }
 
 /// Calls a method of whichever application it is.
-macro_rules! either {
+macro_rules! whichever {
     ($self:ident, $app:ident => $call:expr) => {
         match $self {
             RedisApplication::Embedded($app) => $call,
             RedisApplication::Effects($app) => $call,
+            RedisApplication::Commands($app) => $call,
         }
     };
 }
@@ -77,13 +86,14 @@ impl Application for RedisApplication {
     type Cut = Cut;
 
     fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes {
-        either!(self, app => app.apply(at, body, payloads))
+        whichever!(self, app => app.apply(at, body, payloads))
     }
 
     fn grows(body: &Bytes) -> bool {
-        match is_of_stream(body) {
-            true => Stream::grows(body),
-            false => Store::grows(body),
+        match body.first() {
+            Some(&effects::BODY_TAG) => Stream::grows(body),
+            Some(&commands::BODY_TAG) => Commands::grows(body),
+            _ => Store::grows(body),
         }
     }
 
@@ -92,27 +102,27 @@ impl Application for RedisApplication {
     }
 
     fn is_retractable(&self, body: &Bytes) -> bool {
-        either!(self, app => app.is_retractable(body))
+        whichever!(self, app => app.is_retractable(body))
     }
 
     fn attempt(&mut self, at: At, body: &Bytes) -> Bytes {
-        either!(self, app => app.attempt(at, body))
+        whichever!(self, app => app.attempt(at, body))
     }
 
     fn keep(&mut self) {
-        either!(self, app => app.keep());
+        whichever!(self, app => app.keep());
     }
 
     fn retract(&mut self) {
-        either!(self, app => app.retract());
+        whichever!(self, app => app.retract());
     }
 
     fn take_countdowns(&mut self) -> Vec<Countdown> {
-        either!(self, app => app.take_countdowns())
+        whichever!(self, app => app.take_countdowns())
     }
 
     fn tidy(&mut self) -> bool {
-        either!(self, app => app.tidy())
+        whichever!(self, app => app.tidy())
     }
 
     fn query(&self, query: &Query) -> Answer {
@@ -123,6 +133,9 @@ impl Application for RedisApplication {
             (RedisApplication::Effects(app), Query::Effects(query)) => {
                 Answer::Effects(app.query(query))
             }
+            (RedisApplication::Commands(app), Query::Commands(query)) => {
+                Answer::Commands(app.query(query))
+            }
             _ => Answer::Unknown,
         }
     }
@@ -131,6 +144,7 @@ impl Application for RedisApplication {
         match self {
             RedisApplication::Embedded(app) => Cut::Embedded(app.cut()),
             RedisApplication::Effects(app) => Cut::Effects(app.cut()),
+            RedisApplication::Commands(app) => Cut::Commands(app.cut()),
         }
     }
 
@@ -138,18 +152,20 @@ impl Application for RedisApplication {
         match (self, cut) {
             (RedisApplication::Embedded(app), Cut::Embedded(cut)) => app.cut_digest(cut),
             (RedisApplication::Effects(app), Cut::Effects(cut)) => app.cut_digest(cut),
+            (RedisApplication::Commands(app), Cut::Commands(cut)) => app.cut_digest(cut),
             _ => None,
         }
     }
 
     fn has_cut_digests(&self) -> bool {
-        either!(self, app => app.has_cut_digests())
+        whichever!(self, app => app.has_cut_digests())
     }
 
     fn piece(&mut self, cut: &mut Cut, bytes: usize) -> Option<Bytes> {
         match (self, cut) {
             (RedisApplication::Embedded(app), Cut::Embedded(cut)) => app.piece(cut, bytes),
             (RedisApplication::Effects(app), Cut::Effects(cut)) => app.piece(cut, bytes),
+            (RedisApplication::Commands(app), Cut::Commands(cut)) => app.piece(cut, bytes),
             _ => None,
         }
     }
@@ -158,6 +174,7 @@ impl Application for RedisApplication {
         match (self, cut) {
             (RedisApplication::Embedded(app), Cut::Embedded(cut)) => app.release(cut),
             (RedisApplication::Effects(app), Cut::Effects(cut)) => app.release(cut),
+            (RedisApplication::Commands(app), Cut::Commands(cut)) => app.release(cut),
             _ => {}
         }
     }
@@ -166,18 +183,19 @@ impl Application for RedisApplication {
         match self {
             RedisApplication::Embedded(app) => RedisApplication::Embedded(app.empty()),
             RedisApplication::Effects(app) => RedisApplication::Effects(app.empty()),
+            RedisApplication::Commands(app) => RedisApplication::Commands(app.empty()),
         }
     }
 
     fn load(&mut self, piece: Bytes) -> Result<(), String> {
-        either!(self, app => app.load(piece))
+        whichever!(self, app => app.load(piece))
     }
 
     fn loaded(&mut self) -> Result<(), String> {
-        either!(self, app => app.loaded())
+        whichever!(self, app => app.loaded())
     }
 
     fn installed(&mut self) {
-        either!(self, app => app.installed());
+        whichever!(self, app => app.installed());
     }
 }

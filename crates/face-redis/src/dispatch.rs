@@ -1,6 +1,7 @@
 //! A request's way: is it a command, may this client ask for it, and who answers.
 
 use crate::access::denies;
+use crate::fed;
 use crate::gathered::call_bytes;
 use crate::limits::TRANSACTION_CALLS_MAX;
 use crate::pop::Pop;
@@ -53,10 +54,12 @@ impl Session {
             };
         };
         let Some(found) = found else {
-            let why = quorate_redis_store::refused(&args);
-            return self
-                .refuse(&why.unwrap_or_else(|| "ERR no such command".to_owned()))
-                .await;
+            let why = match self.server.fed.is_some() {
+                true => fed::missing(&args),
+                false => quorate_redis_store::refused(&args),
+            };
+            let why = why.unwrap_or_else(|| "ERR no such command".to_owned());
+            return self.refuse(&why).await;
         };
         self.spoken.command = Some(found.name());
         if !found.takes(args.len()) {
@@ -72,6 +75,14 @@ impl Session {
                 "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
                  allowed in this context"
             );
+            return self.refuse(&why).await;
+        }
+        let refused = self
+            .server
+            .fed
+            .as_ref()
+            .and_then(|_| fed::refused(found, &args));
+        if let Some(why) = refused {
             return self.refuse(&why).await;
         }
         match found {

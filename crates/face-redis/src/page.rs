@@ -1,5 +1,6 @@
 //! What operators see at the admin address: health, status, metrics, and how the cluster is changed.
 
+use crate::fed;
 use crate::own::REDIS_VERSION;
 use crate::rdb_body::file;
 use crate::server::Server;
@@ -15,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The routes for operators.
 pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
-    let [probed, counted, saved] = [(); 3].map(|()| Arc::clone(server));
+    let [probed, counted, saved, shown] = [(); 4].map(|()| Arc::clone(server));
     let more: MoreMetrics = Arc::new(move || {
         let page = figures(&counted);
         Box::pin(async move { page })
@@ -28,7 +29,11 @@ pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
         probe: Arc::new(move |consistency| probe(Arc::clone(&probed), consistency)),
         guard: None,
     };
-    let router = Router::new()
+    let mut router = Router::new();
+    if server.fed.is_some() {
+        router = router.route("/redis", get(async move || fed::page(&shown).await));
+    }
+    let router = router
         .route("/version", get(version))
         .route("/redis/rdb", get(async move || rdb(&saved).await));
     add_routes(router, console)
@@ -37,6 +42,9 @@ pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
 /// A read of the store.
 fn probe(server: Arc<Server>, consistency: Consistency) -> Probing {
     Box::pin(async move {
+        if let Some(fed) = &server.fed {
+            return fed.probe(&server.handle, consistency).await;
+        }
         let read = server.read(Query::Keyspace, consistency).await;
         read.map(|_| ()).map_err(|failure| failure.to_string())
     })
@@ -44,6 +52,9 @@ fn probe(server: Arc<Server>, consistency: Consistency) -> Probing {
 
 /// All that is committed, as an RDB.
 async fn rdb(server: &Server) -> Response {
+    if let Some(fed) = &server.fed {
+        return fed.rdb(&server.handle).await;
+    }
     match server
         .read(Query::Everything, Consistency::Linearizable)
         .await
@@ -77,6 +88,9 @@ fn figures(server: &Server) -> Page {
     for (name, help, counter) in all {
         page.counter(name, help, counter.load(Relaxed));
     }
+    if let Some(fed) = &server.fed {
+        fed.add_to(&mut page);
+    }
     page
 }
 
@@ -84,4 +98,28 @@ fn figures(server: &Server) -> Page {
 pub(crate) async fn version() -> Response {
     let version = env!("CARGO_PKG_VERSION");
     json(StatusCode::OK, format!(r#"{{"quorate":"{version}"}}"#))
+}
+
+/// A text of JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for symbol in text.chars() {
+        match symbol {
+            '"' | '\\' => out.extend(['\\', symbol]),
+            symbol if symbol.is_control() => out.push(' '),
+            symbol => out.push(symbol),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_in_json_end_where_they_end() {
+        assert_eq!(quoted("a \"b\" \\ c\n"), r#""a \"b\" \\ c ""#);
+    }
 }

@@ -6,11 +6,15 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use quorate_redis_effects::Rdb;
 use std::io::{self, Write};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
+/// Bytes of an RDB that are read at a time.
+const PART_BYTES: usize = 256 << 10;
 /// Parts that are made before the operator has taken those before.
 const PARTS_MAX: usize = 4;
 
@@ -87,4 +91,20 @@ pub(crate) fn file(
     let body = Body::new(Received { parts, left: bytes });
     let kind = HeaderValue::from_static("application/octet-stream");
     (StatusCode::OK, [(CONTENT_TYPE, kind)], body).into_response()
+}
+
+/// An answer that is an RDB which a server has saved.
+pub(crate) fn file_of(rdb: Arc<dyn Rdb>) -> Response {
+    file(Some(rdb.len()), move |parts| {
+        let mut offset = 0;
+        while offset < rdb.len() {
+            let part = rdb.read(offset, PART_BYTES).map_err(io::Error::other)?;
+            if part.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            offset += part.len() as u64;
+            parts.part(part)?;
+        }
+        Ok(())
+    })
 }

@@ -4,6 +4,7 @@ use crate::access::Users;
 use crate::application::RedisApplication;
 use crate::clients::{Clients, Place};
 use crate::connection::serve_connection;
+use crate::fed::Fed;
 use crate::limits::Limits;
 use crate::page::routes;
 use crate::pubsub::Subscriptions;
@@ -55,11 +56,23 @@ pub async fn serve(
     metrics: Option<Metrics>,
     shutdown: impl Future<Output = ()>,
 ) {
+    serve_over(ports, (handle, None), options, metrics, shutdown).await;
+}
+
+/// Serves clients by the embedded store, or by a server that is fed if there is one.
+pub(crate) async fn serve_over(
+    ports: impl Into<ClientListeners>,
+    (handle, fed): (Handle<RedisApplication>, Option<Fed>),
+    options: FaceOptions,
+    metrics: Option<Metrics>,
+    shutdown: impl Future<Output = ()>,
+) {
     let (ports, stopping) = (ports.into(), watch::Sender::new(false));
     let server = Arc::new(Server {
         handle,
         limits: options.limits,
-        is_settled: watch::Sender::new(!options.users.are_given()),
+        is_settled: watch::Sender::new(fed.is_some() || !options.users.are_given()),
+        fed,
         users: options.users,
         subscriptions: options.subscriptions,
         clients: Arc::new(Clients::default()),

@@ -3,6 +3,7 @@
 use crate::access::Users;
 use crate::application::{self, RedisApplication};
 use crate::clients::Clients;
+use crate::fed::Fed;
 use crate::limits::Limits;
 use crate::pubsub::Subscriptions;
 use bytes::Bytes;
@@ -19,6 +20,8 @@ use tokio::sync::watch;
 /// The replica as its clients see it.
 pub(crate) struct Server {
     pub(crate) handle: Handle<RedisApplication>,
+    /// What carries commands out in command mode; otherwise the embedded store does.
+    pub(crate) fed: Option<Fed>,
     pub(crate) limits: Limits,
     /// The users that the replica was started with.
     pub(crate) users: Users,
@@ -50,7 +53,10 @@ pub(crate) struct Counters {
 impl Server {
     /// Orders a body; the result is what the client gets.
     pub(crate) async fn order(&self, request: &Request) -> Result<Bytes, Failure> {
-        self.order_body(request.to_bytes()).await
+        match &self.fed {
+            Some(fed) => fed.order(&self.handle, request).await,
+            None => self.order_body(request.to_bytes()).await,
+        }
     }
 
     /// Orders a body that is encoded.
@@ -85,6 +91,16 @@ impl Server {
         asker: Option<Asker>,
         consistency: Consistency,
     ) -> Result<Option<Bytes>, Failure> {
+        if let Some(fed) = &self.fed {
+            let request = Request {
+                resp,
+                db,
+                calls,
+                ..Request::default()
+            };
+            let replies = fed.read(&self.handle, request, consistency).await?;
+            return Ok(Some(replies));
+        }
         let query = Query::Calls {
             resp,
             db,
@@ -100,6 +116,10 @@ impl Server {
 
     /// The versions of keys, and with no keys a moment before which everything that was answered is applied here.
     pub(crate) async fn versions(&self, keys: Vec<(u32, Bytes)>) -> Result<Vec<u64>, Failure> {
+        if let Some(fed) = &self.fed {
+            let keys = keys.into_iter().map(|(_, key)| key).collect();
+            return fed.versions(&self.handle, keys).await;
+        }
         let query = Query::Versions {
             clock_ns: clock_ns(),
             keys,

@@ -30,7 +30,8 @@ impl Server {
 
     /// Has the users that the replica was started with become those of the cluster, unless it has some.
     pub(crate) async fn settle_users(&self) {
-        if !self.users.are_given() {
+        // In command mode users are each replica's own.
+        if !self.users.are_given() || self.fed.is_some() {
             return;
         }
         let deadline = Instant::now() + SETTLE_MAX;

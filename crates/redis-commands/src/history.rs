@@ -75,7 +75,10 @@ impl History {
             .chunks
             .partition_point(|chunk| chunk.begin <= position)
             .saturating_sub(1);
-        let skipped = self.chunks.get(first).map_or(0, |chunk| position - chunk.begin);
+        let skipped = self
+            .chunks
+            .get(first)
+            .map_or(0, |chunk| position - chunk.begin);
         let entries = self.chunks.range(first..).flat_map(|chunk| &chunk.entries);
         Some(entries.skip(skipped as usize).take(most).cloned().collect())
     }
@@ -111,20 +114,31 @@ mod tests {
         (10..1010).for_each(|number| history.push(entry(number)));
         let numbers = |history: &History, from: u64, most: usize| {
             let found = history.from(from, most)?;
-            Some(found.iter().map(|entry| entry.origin.number).collect::<Vec<_>>())
+            Some(
+                found
+                    .iter()
+                    .map(|entry| entry.origin.number)
+                    .collect::<Vec<_>>(),
+            )
         };
         assert_eq!(numbers(&history, 10, 2), Some(vec![10, 11]));
         assert_eq!(numbers(&history, 265, 3), Some(vec![265, 266, 267]));
         assert_eq!(numbers(&history, 1008, 9), Some(vec![1008, 1009]));
         assert_eq!(numbers(&history, 1010, 9), Some(vec![]));
-        assert_eq!((numbers(&history, 9, 1), numbers(&history, 1011, 1)), (None, None));
+        assert_eq!(
+            (numbers(&history, 9, 1), numbers(&history, 1011, 1)),
+            (None, None)
+        );
         let (copy, all) = (history.clone(), history.bytes());
         history.forget(600);
         assert_eq!(numbers(&history, 599, 1), None);
         assert_eq!(numbers(&history, 600, 1), Some(vec![600]));
         assert_eq!(history.bytes() * 1000, all * 410);
         history.forget(2000);
-        assert_eq!((history.begin(), history.end(), history.bytes()), (1010, 1010, 0));
+        assert_eq!(
+            (history.begin(), history.end(), history.bytes()),
+            (1010, 1010, 0)
+        );
         history.push(entry(1010));
         assert_eq!(numbers(&history, 1010, 1), Some(vec![1010]));
         assert_eq!(copy.from(10, 2000).map(|all| all.len()), Some(1000));

@@ -240,7 +240,9 @@ impl Pipe {
         let mut replies = self.input.split_to(bytes).freeze();
         drop(replies.split_to(std::mem::take(&mut self.skipped_bytes)));
         let awaited = self.awaited.pop_front();
-        awaited.map(|awaited| self.done(awaited.of, replies)).transpose()
+        awaited
+            .map(|awaited| self.done(awaited.of, replies))
+            .transpose()
     }
 
     fn done(&mut self, of: AwaitedOf, replies: Bytes) -> Result<Done, Broken> {
@@ -339,18 +341,26 @@ mod tests {
 
     fn words(pipe: &mut Pipe) -> Vec<String> {
         let text = String::from_utf8(pipe.take_output()).unwrap();
-        let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
-        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        let words = text
+            .split("\r\n")
+            .filter(|word| !word.starts_with(['*', '$']));
+        words
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
     fn replies_come_back_in_order_without_what_was_added() {
         let mut pipe = Pipe::new(0);
-        pipe.entry(5, &entry(1, &request(0, false, &["incr a", "incr b"]))).unwrap();
+        pipe.entry(5, &entry(1, &request(0, false, &["incr a", "incr b"])))
+            .unwrap();
         pipe.read(9, &request(2, false, &["get a"]));
-        pipe.entry(6, &entry(2, &request(2, true, &["incr a", "select 0"]))).unwrap();
+        pipe.entry(6, &entry(2, &request(2, true, &["incr a", "select 0"])))
+            .unwrap();
         pipe.save(7);
-        pipe.entry(7, &entry(3, &request(0, false, &["incr a"]))).unwrap();
+        pipe.entry(7, &entry(3, &request(0, false, &["incr a"])))
+            .unwrap();
         assert_eq!(
             words(&mut pipe).join(" "),
             "incr a incr b SELECT 2 get a MULTI incr a select 0 EXEC BGSAVE SELECT 0 incr a"
@@ -368,11 +378,17 @@ mod tests {
             replies: replies.into(),
         };
         let digest_at_save = match &seen[3] {
-            Done::Saving { position: 7, replies } => *replies,
+            Done::Saving {
+                position: 7,
+                replies,
+            } => *replies,
             other => panic!("{other:?}"),
         };
         assert_eq!(seen[0], of(5, 1, ":1\r\n:1\r\n"));
-        let read = Done::Read { number: 9, replies: "$-1\r\n".into() };
+        let read = Done::Read {
+            number: 9,
+            replies: "$-1\r\n".into(),
+        };
         assert_eq!(seen[1], read);
         assert_eq!(seen[2], of(6, 2, "*2\r\n:1\r\n+OK\r\n"));
         assert_eq!(seen[4], of(7, 3, ":2\r\n"));
@@ -401,7 +417,8 @@ mod tests {
     fn a_server_that_speaks_of_itself_is_replaced() {
         for bytes in [&b"-OOM no\r\n"[..], b"-MISCONF no\r\n", b"what\r\n"] {
             let mut pipe = Pipe::new(0);
-            pipe.entry(0, &entry(1, &request(0, false, &["incr a"]))).unwrap();
+            pipe.entry(0, &entry(1, &request(0, false, &["incr a"])))
+                .unwrap();
             pipe.input().extend_from_slice(bytes);
             assert!(pipe.next().is_err(), "{bytes:?}");
         }

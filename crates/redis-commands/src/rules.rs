@@ -17,7 +17,14 @@ const BY_CLOCK: [&str; 6] = [
 const MESSAGES: [&str; 5] = ["psubscribe", "publish", "pubsub", "spublish", "subscribe"];
 /// Commands that wait for elements.
 const WAITING: [&str; 8] = [
-    "blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin",
+    "blmove",
+    "blmpop",
+    "blpop",
+    "brpop",
+    "brpoplpush",
+    "bzmpop",
+    "bzpopmax",
+    "bzpopmin",
 ];
 
 /// Words of `SET` that give a key an end.
@@ -84,7 +91,10 @@ mod tests {
     #[test]
     fn what_servers_would_choose_for_themselves_is_refused() {
         for (call, says) in [
-            ("SPOP s", "ERR 'spop' has an outcome that every replica would choose"),
+            (
+                "SPOP s",
+                "ERR 'spop' has an outcome that every replica would choose",
+            ),
             ("EXPIRE a 1", "ERR 'expire' depends on the clock"),
             ("SET a 1 NX PX 5", "ERR 'set' depends on the clock"),
             ("GETEX a EX 1", "ERR 'getex' depends on the clock"),
@@ -92,9 +102,18 @@ mod tests {
             ("BLPOP l 0", "ERR 'blpop' waits for elements"),
         ] {
             let text = why(call).unwrap_or_default();
-            assert!(text.starts_with(says) && text.ends_with("effects has it"), "{text}");
+            assert!(
+                text.starts_with(says) && text.ends_with("effects has it"),
+                "{text}"
+            );
         }
-        for call in ["SET a EX", "SET a 1 NX", "GETEX a PERSIST", "INCR a", "SRANDMEMBER s"] {
+        for call in [
+            "SET a EX",
+            "SET a 1 NX",
+            "GETEX a PERSIST",
+            "INCR a",
+            "SRANDMEMBER s",
+        ] {
             assert_eq!(why(call), None, "{call}");
         }
     }

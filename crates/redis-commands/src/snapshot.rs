@@ -74,7 +74,9 @@ impl Cut {
         let mut first = VecDeque::from([head.into_bytes()]);
         let mut digest = [state.digest, state.all]
             .iter()
-            .fold(state.len, |seed, part| xxh3_64_with_seed(&part.to_le_bytes(), seed));
+            .fold(state.len, |seed, part| {
+                xxh3_64_with_seed(&part.to_le_bytes(), seed)
+            });
         let noted = state.versions.iter().zip(0_u64..);
         let noted: Vec<(u64, u64)> = noted
             .filter(|(version, _)| **version != 0)

@@ -94,7 +94,11 @@ impl State {
     }
 
     /// Takes a body or refuses it; with it the entry to carry out, and what there was before.
-    pub(crate) fn take(&mut self, admission: Admission, body: &Bytes) -> (Outcome, Option<Entry>, Undo) {
+    pub(crate) fn take(
+        &mut self,
+        admission: Admission,
+        body: &Bytes,
+    ) -> (Outcome, Option<Entry>, Undo) {
         let mut undo = Undo {
             len: self.len,
             digest: self.digest,

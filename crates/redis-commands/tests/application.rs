@@ -15,7 +15,9 @@ fn new() -> (Commands, Arc<Shared>) {
 }
 
 fn request(call: &str) -> Request {
-    let args = call.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes()));
+    let args = call
+        .split(' ')
+        .map(|word| Bytes::copy_from_slice(word.as_bytes()));
     Request {
         calls: vec![Call {
             args: args.collect(),
@@ -81,7 +83,10 @@ fn a_transaction_depends_on_what_it_watches() {
     assert_eq!(apply(&mut app, &bytes(5, "flushall")), Outcome::Taken);
     assert_ne!(version(&app, "a"), seen);
     assert_eq!(shared.len(), 4);
-    assert_eq!(apply(&mut app, &Bytes::from_static(b"x")), Outcome::Malformed);
+    assert_eq!(
+        apply(&mut app, &Bytes::from_static(b"x")),
+        Outcome::Malformed
+    );
 }
 
 #[test]
@@ -95,7 +100,10 @@ fn where_space_is_short_nothing_grows() {
         let result = app.apply(at(admission), &bytes(1, call), &[]);
         Outcome::of(&result)
     };
-    assert_eq!(apply(Admission::NoGrowth, "set a 1"), Some(Outcome::NoSpace));
+    assert_eq!(
+        apply(Admission::NoGrowth, "set a 1"),
+        Some(Outcome::NoSpace)
+    );
     assert_eq!(apply(Admission::NoGrowth, "del a"), Some(Outcome::Taken));
     assert_eq!(apply(Admission::Nothing, "del a"), Some(Outcome::Corrupt));
     assert_eq!(shared.len(), 1);
@@ -112,25 +120,38 @@ fn what_is_taken_back_never_was() {
     assert_eq!(shared.len(), 1, "no server has it");
     app.retract();
     app.retract();
-    assert_eq!((position(&app), version(&app, "a"), version(&app, "b")), before);
+    assert_eq!(
+        (position(&app), version(&app, "a"), version(&app, "b")),
+        before
+    );
     app.attempt(At::default(), &bytes(4, "set a 4"));
     app.attempt(At::default(), &bytes(5, "set a 5"));
     app.keep();
     app.retract();
     let kept = shared.from(1, 9).expect("they are there");
-    assert_eq!(kept.iter().map(|entry| entry.origin.number).collect::<Vec<_>>(), [4]);
+    assert_eq!(
+        kept.iter()
+            .map(|entry| entry.origin.number)
+            .collect::<Vec<_>>(),
+        [4]
+    );
 }
 
 #[test]
 fn a_snapshot_has_everything_and_damage_is_noticed() {
     let (mut app, _) = new();
     for number in 0..500 {
-        apply(&mut app, &bytes(number, &format!("set key{number} {number}")));
+        apply(
+            &mut app,
+            &bytes(number, &format!("set key{number} {number}")),
+        );
     }
     let (pieces, digest) = pieces(&mut app);
     let (other, shared) = new();
     let mut loaded = other.empty();
-    pieces.iter().for_each(|piece| loaded.load(piece.clone()).unwrap());
+    pieces
+        .iter()
+        .for_each(|piece| loaded.load(piece.clone()).unwrap());
     loaded.loaded().unwrap();
     assert_eq!(shared.len(), 0, "nothing is seen of it yet");
     loaded.installed();
@@ -143,7 +164,10 @@ fn a_snapshot_has_everything_and_damage_is_noticed() {
         let mut rest = pieces.iter().enumerate().filter(|(at, _)| *at != left_out);
         let failed = rest.any(|(_, piece)| damaged.load(piece.clone()).is_err());
         let is_versions = pieces[left_out].first() == Some(&2);
-        assert!(failed || damaged.loaded().is_err() || is_versions, "{left_out}");
+        assert!(
+            failed || damaged.loaded().is_err() || is_versions,
+            "{left_out}"
+        );
     }
     for cut_off in [1, 10] {
         let mut damaged = other.empty();

@@ -88,6 +88,21 @@ impl Control {
         reply.text().ok_or_else(|| not_an_answer("INFO", &reply))
     }
 
+    /// Whether the server saves its state at present.
+    ///
+    /// # Errors
+    /// When it does not answer, or the last save failed.
+    pub async fn is_saving(&mut self) -> Result<bool, ProcessError> {
+        let info = self.info("persistence").await?;
+        if field(&info, "rdb_bgsave_in_progress") == Some("1") {
+            return Ok(true);
+        }
+        match field(&info, "rdb_last_bgsave_status") {
+            Some("ok") => Ok(false),
+            _ => Err(io::Error::other("its last save failed").into()),
+        }
+    }
+
     /// The connection itself, when no answer is under way.
     #[must_use]
     pub fn into_stream(self) -> UnixStream {

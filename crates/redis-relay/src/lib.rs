@@ -1,7 +1,7 @@
 //! The real side of the effects mode: sockets, a child process and clock around a
-//! [`Driver`](quorate_redis_effects::Driver).
+//! [`Driver`](quorate_redis_effects::Driver); and that of command mode, a server that is fed with the log ([`Feed`]).
 //!
-//! Everything is on one thread of its own ([`Relay`]), so that neither the core nor other faces wait for a server:
+//! In effects mode everything is on one thread of its own ([`Relay`]), so that neither the core nor other faces wait for a server:
 //! - clients are taken at the port for RESP, and their bytes are relayed, both ways and unparsed, to the executor's
 //!   server: over a socket where that is the own one, through a tunnel to the executor's relay otherwise;
 //! - answers of the own server are held until the driver releases them (`hub`);
@@ -14,6 +14,7 @@
 mod board;
 mod client;
 mod engine;
+mod feed;
 mod hub;
 mod limits;
 mod listen;
@@ -27,6 +28,9 @@ mod start;
 mod tunnel;
 
 pub use board::{Board, MoveError};
+pub use feed::{
+    Awaited, Feed, FeedHandle, FeedOptions, FeedStatus, NoReply, PreparedFeed, prepare_feed,
+};
 pub use limits::RelayLimits;
 pub use orders::{Look, Orders, Pending};
 pub use rdb_files::RdbFiles;

@@ -3,7 +3,8 @@
 use super::import;
 use super::text::quoted;
 use crate::application::{Query, RedisApplication};
-use crate::rdb_body::file;
+use crate::page::quoted;
+use crate::rdb_body::file_of;
 use crate::server::since_epoch;
 use axum::Router;
 use axum::body::Bytes;
@@ -15,11 +16,7 @@ use quorate_face_common::{Console, Metrics, MoreMetrics, Page, Probing, add_rout
 use quorate_redis_effects::{Role, StreamQuery};
 use quorate_redis_relay::Board;
 use quorate_server::{Consistency, Handle};
-use std::io;
 use std::sync::Arc;
-
-/// Bytes of an RDB that are read at a time.
-const PART_BYTES: usize = 256 << 10;
 
 /// The pages for operators of a replica whose data is in a real server.
 pub(super) struct Pages {
@@ -122,18 +119,7 @@ fn lag(board: &Board) -> u64 {
 /// All that is committed, as the server saves it.
 async fn rdb(pages: &Pages) -> Response {
     match pages.board.rdb().await {
-        Ok(rdb) => file(Some(rdb.len()), move |parts| {
-            let mut offset = 0;
-            while offset < rdb.len() {
-                let part = rdb.read(offset, PART_BYTES).map_err(io::Error::other)?;
-                if part.is_empty() {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                offset += part.len() as u64;
-                parts.part(part)?;
-            }
-            Ok(())
-        }),
+        Ok(rdb) => file_of(rdb),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     }
 }

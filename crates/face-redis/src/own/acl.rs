@@ -118,6 +118,10 @@ impl Session {
 
     /// Orders a change of users, once all replicas know such changes.
     async fn change_users(&mut self, change: Change) -> Step {
+        if self.server.fed.is_some() {
+            self.error("ERR in command mode users are those of --redis-acl-file, at each replica");
+            return Ok(());
+        }
         let status = match self.server.handle.status().await {
             Ok(status) => status,
             Err(failure) => return self.failed(failure, 1),

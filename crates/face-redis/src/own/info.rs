@@ -96,6 +96,16 @@ impl Session {
 
     async fn keyspace(&mut self, lines: &mut Lines) {
         let server = &self.server;
+        if let Some(fed) = &server.fed {
+            let sizes = fed.sizes(&server.handle).await.unwrap_or_default();
+            for (keys, db) in sizes.into_iter().zip(0_u32..).filter(|(keys, _)| *keys > 0) {
+                lines.add(
+                    &format!("db{db}"),
+                    format_args!("keys={keys},expires=0,avg_ttl=0"),
+                );
+            }
+            return;
+        }
         let found = server
             .read(Query::Keyspace, Consistency::Serializable)
             .await;
@@ -127,7 +137,13 @@ impl Lines {
         self.add("quorate_version", env!("CARGO_PKG_VERSION"));
         self.add("quorate_protocol", &status.protocol);
         self.add("quorate_replica", status.me);
-        self.add("quorate_store", "embedded");
+        match &server.fed {
+            None => self.add("quorate_store", "embedded"),
+            Some(fed) => {
+                self.add("quorate_store", "commands");
+                self.add("quorate_server", &fed.program);
+            }
+        }
         if let Some(admin) = server.admin {
             self.add(ADMIN, admin);
         }

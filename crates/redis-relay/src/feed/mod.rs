@@ -1,0 +1,163 @@
+//! The real side of command mode: a server that is fed with the bodies of the log, on a thread of its own.
+//!
+//! The face asks for replies to its own bodies and to reads ([`FeedHandle`]); `run` looks after the server: it is
+//! started from the newest RDB, given what was taken since, saved now and then, and replaced when anything is in doubt.
+
+mod handle;
+mod run;
+mod serve;
+mod status;
+
+pub use handle::{Awaited, FeedHandle, NoReply};
+pub use status::FeedStatus;
+
+use crate::rdb_files::RdbFiles;
+use handle::Request;
+use quorate_redis_commands::Shared;
+use quorate_redis_effects::Files;
+use quorate_redis_process::{
+    Launcher, LauncherOptions, ProcessError, ServerBinary, ServerUsers, UserSettings,
+};
+use run::Feeding;
+use status::FeedBoard;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// Connections that a fed server takes beside Quorate's own: none of clients.
+const CLIENTS_MAX: usize = 0;
+
+/// What fed servers are to be.
+#[derive(Clone, Debug)]
+pub struct FeedOptions {
+    /// A number that no other process of any replica has or had.
+    pub boot: u64,
+    /// The program that is run as server.
+    pub binary: ServerBinary,
+    /// Settings that the operator chose.
+    pub settings: UserSettings,
+}
+
+/// What a feed needs before its replica runs: the application shares it.
+pub struct PreparedFeed {
+    /// What the application and the feed have in common.
+    pub shared: Arc<Shared>,
+    changed: Arc<Notify>,
+    launcher: Launcher,
+    files: Arc<RdbFiles>,
+    boot: u64,
+}
+
+impl fmt::Debug for PreparedFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedFeed")
+            .field("launcher", &self.launcher)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Prepares a feed whose servers have their folders in this one.
+///
+/// # Errors
+/// When the folder cannot be had, or the settings would have each server drop keys of its own choice.
+pub fn prepare_feed(options: FeedOptions, folder: &Path) -> Result<PreparedFeed, ProcessError> {
+    let in_folder = |error| ProcessError::Folder {
+        path: folder.to_owned(),
+        error,
+    };
+    let launcher = Launcher::new(LauncherOptions {
+        folder: folder.join("servers"),
+        settings: options.settings,
+        users: ServerUsers::default(),
+        clients_max: CLIENTS_MAX,
+        binary: options.binary,
+        checks_files: false,
+    })?;
+    let files = RdbFiles::open(&folder.join("rdb")).map_err(in_folder)?;
+    let changed = Arc::new(Notify::new());
+    let wake = {
+        let changed = Arc::clone(&changed);
+        Box::new(move || changed.notify_one())
+    };
+    Ok(PreparedFeed {
+        shared: Shared::new(Arc::clone(&files) as Arc<dyn Files>, wake),
+        changed,
+        launcher,
+        files,
+        boot: options.boot,
+    })
+}
+
+impl PreparedFeed {
+    /// The server's family and version, and its program, for people.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.launcher.binary().to_string()
+    }
+}
+
+/// A feed that runs. It ends, and its server with it, when this is dropped.
+#[derive(Debug)]
+pub struct Feed {
+    handle: FeedHandle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Feed {
+    /// Starts a feed.
+    ///
+    /// # Errors
+    /// When there is no thread for it.
+    pub fn start(prepared: PreparedFeed) -> io::Result<Feed> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (to_feed, requests) = mpsc::unbounded_channel::<Request>();
+        let (stop, stopping) = oneshot::channel();
+        let board = Arc::new(FeedBoard::default());
+        let handle = FeedHandle::new(prepared.boot, to_feed, Arc::clone(&board));
+        let feeding = Feeding::new(prepared, handle.waiters(), requests, board);
+        // The kernel ends servers with the thread that started them.
+        let thread = std::thread::Builder::new()
+            .name("redis".to_owned())
+            .spawn(move || runtime.block_on(feeding.run(stopping)))?;
+        Ok(Feed {
+            handle,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// What faces ask.
+    #[must_use]
+    pub fn handle(&self) -> FeedHandle {
+        self.handle.clone()
+    }
+
+    /// Stops the feed, and waits until its server is gone.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // It may have ended by itself.
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that feeds the server of Redis ended in a panic");
+        }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
