@@ -34,6 +34,8 @@ pub(crate) enum RedisStore {
     Embedded,
     /// Unmodified servers, one of which executes commands; the others follow its effects.
     Effects,
+    /// Unmodified servers, each of which executes all commands, as the log has them.
+    Commands,
 }
 
 impl RedisStore {
@@ -42,7 +44,13 @@ impl RedisStore {
         match self {
             RedisStore::Embedded => EMBEDDED,
             RedisStore::Effects => EFFECTS,
+            RedisStore::Commands => COMMANDS,
         }
+    }
+
+    /// Whether the data is in real servers.
+    pub(crate) fn has_servers(self) -> bool {
+        self != RedisStore::Embedded
     }
 
     /// The store of a cluster with the Redis face, by the parameters of its first epoch.
@@ -54,26 +62,24 @@ impl RedisStore {
             // Clusters were begun before there was a choice.
             None | Some(EMBEDDED) => Ok(RedisStore::Embedded),
             Some(EFFECTS) => Ok(RedisStore::Effects),
+            Some(COMMANDS) => Ok(RedisStore::Commands),
             Some(other) => Err(format!(
-                "this cluster was begun for the face redis with {} = {other}, and this program has {EMBEDDED} and \
-                 {EFFECTS} alone: run the version of quorate that began it, or a newer one",
+                "this cluster was begun for the face redis with {} = {other}, and this program has {EMBEDDED}, \
+                 {EFFECTS} and {COMMANDS} alone: run the version of quorate that began it, or a newer one",
                 Epoch::REDIS,
             )),
         }
     }
 
-    /// Refuses the store that is asked for by `--redis-mode` and is not built yet.
+    /// The store that is asked for by `--redis-mode`.
     ///
     /// # Errors
-    /// That command mode is not there yet, or the name is none, and which modes there are.
+    /// When the name is none, and which there are.
     pub(crate) fn of_mode(mode: &str) -> Result<RedisStore, String> {
         match mode {
             EMBEDDED => Ok(RedisStore::Embedded),
             EFFECTS => Ok(RedisStore::Effects),
-            COMMANDS => Err(format!(
-                "--redis-mode {COMMANDS}: this program cannot order the commands themselves for real servers yet; use \
-                 --redis-mode {EFFECTS}, which serves every command, or {EMBEDDED}"
-            )),
+            COMMANDS => Ok(RedisStore::Commands),
             other => Err(format!(
                 "--redis-mode {other}: the modes are {EMBEDDED}, {EFFECTS} and {COMMANDS}"
             )),
@@ -161,7 +167,11 @@ mod tests {
             face.add_to(RedisStore::Embedded, &mut params);
             assert_eq!(FaceName::of(&params), Ok(face));
         }
-        for store in [RedisStore::Embedded, RedisStore::Effects] {
+        for store in [
+            RedisStore::Embedded,
+            RedisStore::Effects,
+            RedisStore::Commands,
+        ] {
             let mut params = BTreeMap::new();
             FaceName::Redis.add_to(store, &mut params);
             assert_eq!(FaceName::of(&params), Ok(FaceName::Redis));
@@ -175,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_cluster_with_another_store_behind_redis_is_refused() {
-        for store in ["commands", "other"] {
+        for store in ["", "other"] {
             let mut params = BTreeMap::new();
             FaceName::Redis.add_to(RedisStore::Embedded, &mut params);
             params.insert(Epoch::REDIS.to_owned(), store.to_owned());

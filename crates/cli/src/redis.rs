@@ -162,7 +162,7 @@ fn table(servers: &[Server]) -> String {
                     "{id:>7}  {:<13}  {:>6}  {:>9}  {:>7}  {:<13}  {}{}\n",
                     text("role"),
                     number("offset"),
-                    number("lag_bytes"),
+                    number("lag_bytes") + number("lag"),
                     number("clients"),
                     executor
                         .filter(|executor| executor.id != id)

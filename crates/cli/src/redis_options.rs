@@ -5,7 +5,7 @@ use clap::Args;
 use quorate_core::ReplicaId;
 use quorate_face_redis::{FaceOptions, Limits, Subscriptions, Users};
 use quorate_redis_process::{ServerBinary, ServerUsers, UserSettings};
-use quorate_redis_relay::{RelayLimits, RelayOptions};
+use quorate_redis_relay::{FeedOptions, RelayLimits, RelayOptions};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,8 @@ pub(crate) struct RedisServerOptions {
     )]
     redis_server: Option<String>,
 
-    /// What keeps the data of a new cluster: embedded, or effects, which --redis-server means
+    /// What keeps the data of a new cluster: embedded; effects, which --redis-server means; or commands, for real servers
+    /// that each carry out every command
     #[arg(long, env = "QUORATE_REDIS_MODE", value_name = "MODE")]
     redis_mode: Option<String>,
 
@@ -197,6 +198,25 @@ impl RedisSettings {
         })
     }
 
+    /// What servers are to be that each carry out every command.
+    ///
+    /// # Errors
+    /// When there is no program to run, or a file cannot be used.
+    pub(crate) fn feed(self, boot: u64) -> Result<FeedOptions, String> {
+        let options = FeedOptions {
+            boot,
+            binary: self.server.binary()?,
+            settings: self.server.settings()?,
+        };
+        match options.unfit_setting() {
+            None => Ok(options),
+            Some(name) => Err(format!(
+                "--redis-config sets {name}: where each server carries out every command, all must keep the same keys; \
+                 --redis-mode effects allows it"
+            )),
+        }
+    }
+
     /// Refuses a store that the cluster does not have.
     ///
     /// # Errors
@@ -230,7 +250,7 @@ impl RedisOptions {
         let users = users.map_err(|error| format!("--redis-acl-file {error}"))?;
         let server_users = ServerUsers::open(file, password);
         let server_users = server_users.map_err(|error| format!("--redis-acl-file {error}"))?;
-        if store == Some(RedisStore::Effects) {
+        if store.is_some_and(RedisStore::has_servers) {
             // Whatever is wrong is told before anything is begun.
             self.server.binary()?;
             self.server.settings()?;

@@ -384,9 +384,9 @@ fn stores_that_cannot_be_had_are_refused_before_anything_is_begun() {
     let dir = home.dir.display().to_string();
     for (flags, code, says) in [
         (
-            &["--face", "redis", "--redis-mode", "commands"][..],
+            &["--face", "redis", "--redis-mode", "other"][..],
             2,
-            "--redis-mode commands: this program cannot order the commands themselves",
+            "--redis-mode other: the modes are embedded, effects and commands",
         ),
         (
             &["--face", "redis", "--redis-server=/nowhere/redis-server"],

@@ -67,6 +67,8 @@ impl std::error::Error for Broken {}
 /// What is to come back.
 #[derive(Debug)]
 struct Awaited {
+    /// Replies that set the connection up: none of them may be an error.
+    set_up: usize,
     /// Replies before those that count.
     skipped: usize,
     /// Replies that count.
@@ -149,37 +151,35 @@ impl Pipe {
     pub fn entry(&mut self, position: u64, entry: &Entry) -> Result<(), WireError> {
         let request = entry.request()?;
         let is_digested = request.calls.iter().map(is_digested).collect();
-        let (skipped, taken) = self.send(&request);
         let of = AwaitedOf::Entry {
             position,
             origin: entry.origin,
             is_atomic: request.atomic,
             is_digested,
         };
-        self.awaited.push_back(Awaited { skipped, taken, of });
+        self.send(&request, of);
         Ok(())
     }
 
     /// Has calls answered that change nothing.
     pub fn read(&mut self, number: u64, request: &Request) {
-        let (skipped, taken) = self.send(request);
-        let of = AwaitedOf::Read(number);
-        self.awaited.push_back(Awaited { skipped, taken, of });
+        self.send(request, AwaitedOf::Read(number));
     }
 
     /// Has the server save its state behind the bodies before a position.
     pub fn save(&mut self, position: u64) {
         encode_request(&["BGSAVE"], &mut self.out);
         self.awaited.push_back(Awaited {
+            set_up: 0,
             skipped: 0,
             taken: 1,
             of: AwaitedOf::Save(position),
         });
     }
 
-    /// Writes calls; how many replies come before those that count, and how many do.
-    fn send(&mut self, request: &Request) -> (usize, usize) {
-        let mut skipped = 0;
+    /// Writes calls, and notes which replies are to come.
+    fn send(&mut self, request: &Request, of: AwaitedOf) {
+        let mut set_up = 0;
         if self.resp != request.resp {
             let version = match request.resp {
                 Resp::Two => "2",
@@ -187,12 +187,12 @@ impl Pipe {
             };
             encode_request(&["HELLO", version], &mut self.out);
             self.resp = request.resp;
-            skipped += 1;
+            set_up += 1;
         }
         if self.db != Some(request.db) {
             encode_request(&["SELECT", &request.db.to_string()], &mut self.out);
             self.db = Some(request.db);
-            skipped += 1;
+            set_up += 1;
         }
         let count = request.calls.len();
         if request.atomic {
@@ -204,11 +204,19 @@ impl Pipe {
                 self.db = None;
             }
         }
+        let (skipped, taken) = match request.atomic {
+            true => (set_up + 1 + count, 1),
+            false => (set_up, count),
+        };
         if request.atomic {
             encode_request(&["EXEC"], &mut self.out);
-            return (skipped + 1 + count, 1);
         }
-        (skipped, count)
+        self.awaited.push_back(Awaited {
+            set_up,
+            skipped,
+            taken,
+            of,
+        });
     }
 
     /// Something that the server has done since.
@@ -222,7 +230,8 @@ impl Pipe {
                 false => Err(Broken("it said what nobody asked for".to_owned())),
             };
         };
-        let (skipped, all) = (awaited.skipped, awaited.skipped + awaited.taken);
+        let (set_up, skipped) = (awaited.set_up, awaited.skipped);
+        let all = skipped + awaited.taken;
         while self.come.0 < all {
             let (count, at) = self.come;
             let bytes = reply_bytes(&self.input[at..]);
@@ -230,7 +239,7 @@ impl Pipe {
             let Some(bytes) = bytes else {
                 return Ok(None);
             };
-            check(&self.input[at..at + bytes])?;
+            check(&self.input[at..at + bytes], count < set_up)?;
             self.come = (count + 1, at + bytes);
             if count < skipped {
                 self.skipped_bytes = at + bytes;
@@ -274,10 +283,10 @@ fn said(what: &str, reply: &[u8]) -> String {
     format!("{what}: {}", String::from_utf8_lossy(reply).trim_end())
 }
 
-/// Refuses what is no answer to a call.
-fn check(reply: &[u8]) -> Result<(), Broken> {
+/// Refuses what is no answer to a call, and every error where the connection is set up.
+fn check(reply: &[u8], is_set_up: bool) -> Result<(), Broken> {
     let is_of_server = OF_SERVERS.iter().any(|word| reply.starts_with(word));
-    match is_of_server {
+    match is_of_server || is_set_up && reply.starts_with(b"-") {
         true => Err(Broken(said("it refuses to answer", reply))),
         false => Ok(()),
     }
@@ -425,5 +434,10 @@ mod tests {
         let mut pipe = Pipe::new(0);
         pipe.input().extend_from_slice(b"+OK\r\n");
         assert!(pipe.next().is_err(), "nothing was asked");
+        let mut pipe = Pipe::new(0);
+        pipe.read(1, &request(9, false, &["get a"]));
+        pipe.input()
+            .extend_from_slice(b"-ERR DB index is out of range\r\n$-1\r\n");
+        assert!(pipe.next().is_err(), "it reads another database");
     }
 }

@@ -103,6 +103,20 @@ impl UserSettings {
         values.first().map(String::as_str)
     }
 
+    /// The first of these settings that was chosen; a name that ends in `*` stands for all that begin so.
+    #[must_use]
+    pub fn first_of(&self, names: &[&str]) -> Option<&str> {
+        let is_meant = |name: &str| {
+            let mut names = names.iter();
+            names.any(|meant| match meant.strip_suffix('*') {
+                Some(begin) => name.starts_with(begin),
+                None => name == *meant,
+            })
+        };
+        let mut chosen = self.chosen.iter().map(|(name, _)| &name[..]);
+        chosen.find(|name| is_meant(name))
+    }
+
     /// The lines of a file of settings.
     pub(crate) fn lines(&self) -> String {
         let mut out = String::new();

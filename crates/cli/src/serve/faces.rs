@@ -2,7 +2,8 @@
 
 use super::{render, stop};
 use quorate_face_redis::RedisApplication;
-use quorate_redis_relay::Prepared;
+use quorate_redis_commands::Commands;
+use quorate_redis_relay::{Prepared, PreparedFeed};
 use quorate_server::{ClientPorts, FaceContext, ServerConfig, ServerError, Serving, StopSignal};
 use std::sync::Arc;
 
@@ -64,21 +65,58 @@ fn redis_effects(
     })
 }
 
-/// Runs a replica with the Redis face: over a real server if there is a relay, over the own store otherwise.
+/// The Redis face over a server that carries out every command of the log.
+fn redis_commands(
+    context: FaceContext<quorate_face_redis::RedisApplication>,
+    feed: PreparedFeed,
+    options: quorate_face_redis::FaceOptions,
+) -> Serving {
+    let (render, stop) = (render(context.metrics), stop(context.stopping));
+    Box::pin(async move {
+        let ports = context.listeners;
+        quorate_face_redis::serve_fed(ports, context.handle, feed, options, Some(render), stop)
+            .await
+    })
+}
+
+/// What runs a replica's real server.
+pub(super) enum RealServer {
+    /// It executes for all, or follows who does.
+    Effects(Prepared),
+    /// It carries out every command of the log.
+    Commands(PreparedFeed),
+}
+
+impl RealServer {
+    /// The server's family and version, and its program, for people.
+    pub(super) fn program(&self) -> String {
+        match self {
+            RealServer::Effects(relay) => relay.server(),
+            RealServer::Commands(feed) => feed.server(),
+        }
+    }
+}
+
+/// Runs a replica with the Redis face: over a real server if there is one, over the own store otherwise.
 pub(super) fn run_redis(
     config: ServerConfig,
     ports: ClientPorts,
-    (relay, options): (Option<Prepared>, quorate_face_redis::FaceOptions),
+    (server, options): (Option<RealServer>, quorate_face_redis::FaceOptions),
     ready: impl FnOnce(),
 ) -> Result<Option<StopSignal>, ServerError> {
     type Face = Box<dyn FnOnce(FaceContext<RedisApplication>) -> Serving>;
-    let (application, face): (RedisApplication, Face) = match relay {
+    let (application, face): (RedisApplication, Face) = match server {
         None => {
             let store = quorate_redis_store::Store::with_subscribers(options.subscribers());
             let face = move |context| redis(context, options);
             (RedisApplication::Embedded(store), Box::new(face))
         }
-        Some(relay) => {
+        Some(RealServer::Commands(feed)) => {
+            let commands = Commands::new(Arc::clone(&feed.shared));
+            let face = move |context| redis_commands(context, feed, options);
+            (RedisApplication::Commands(commands), Box::new(face))
+        }
+        Some(RealServer::Effects(relay)) => {
             let stream = quorate_redis_effects::Stream::new(Arc::clone(&relay.shared));
             let face = move |context| redis_effects(context, relay);
             (RedisApplication::Effects(stream), Box::new(face))

@@ -6,7 +6,7 @@ mod member_urls;
 mod options;
 mod settings;
 
-use faces::{etcd, plain, run_redis};
+use faces::{RealServer, etcd, plain, run_redis};
 pub(crate) use options::ServeOptions;
 pub(crate) use settings::{
     REQUEST_TIMEOUT_MS, Settings, TXN_OPS, client_memory, clock, cluster_id, request_bytes,
@@ -22,7 +22,7 @@ use crate::notify::{ProcessState, notify};
 use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
-use quorate_redis_relay::{Prepared, prepare};
+use quorate_redis_relay::{prepare, prepare_feed};
 use quorate_server::{
     ClientPorts, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity, PortTls,
     ServerConfig, ServerError, StopSignal, bind, bind_datagrams, bootstrap, client_connections_max,
@@ -97,7 +97,7 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
     };
     let face = face_of(&folder, settings.face)?;
     settings.check_face(face).map_err(Failure::Usage)?;
-    let (store, relay) = store_of(&settings, &folder, face, client_connections)?;
+    let (store, server) = store_of(&settings, &folder, face, client_connections)?;
     if face == FaceName::Redis {
         warn_of_operators(&settings);
     }
@@ -112,7 +112,7 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), replica = %settings.id, name = settings.name,
         face = face.name(), store = store.map(RedisStore::name), protocol,
-        server = relay.as_ref().map(Prepared::server), replicas = epoch.n(), failures_survived = survived,
+        server = server.as_ref().map(RealServer::program), replicas = epoch.n(), failures_survived = survived,
         data = %settings.data_dir.display(), layout = settings.layout.name(),
         peer_transport = settings.peer_transport.name(), busy_poll = settings.polling.is_busy,
         cores = ?settings.polling.cores, descriptors, client_connections, "starting"
@@ -128,7 +128,7 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
         client_tls,
         peer_security,
         client_connections,
-        relay,
+        server,
     };
     let ended = replica.run();
     if let Err(ServerError::Removed { .. }) = &ended {
@@ -219,36 +219,46 @@ impl Data {
     }
 }
 
-/// What keeps the data of a cluster, and what relays clients to a real server if one does.
+/// What keeps the data of a cluster, and what runs a real server if one does.
 fn store_of(
     settings: &Settings,
     folder: &Folder,
     face: FaceName,
     client_connections: usize,
-) -> Result<(Option<RedisStore>, Option<Prepared>), Failure> {
+) -> Result<(Option<RedisStore>, Option<RealServer>), Failure> {
     let store = face.store(&folder.meta().epoch.params);
     let store = store.map_err(Failure::Failed)?;
     let checked = settings.redis.check_store(store, folder.dir());
     checked.map_err(Failure::Usage)?;
-    let relay = match store {
-        Some(RedisStore::Effects) => Some(relay(settings, client_connections)?),
-        _ => None,
-    };
-    Ok((store, relay))
+    let server = store.filter(|store| store.has_servers());
+    let server = server.map(|store| real_server(settings, store, client_connections));
+    Ok((store, server.transpose()?))
 }
 
-/// What relays clients to a real server.
-fn relay(settings: &Settings, client_connections: usize) -> Result<Prepared, Failure> {
-    let options = settings
-        .redis
-        .clone()
-        .relay(settings.id, random_u64()?, client_connections);
-    let options = options.map_err(|why| {
+/// What runs a real server.
+fn real_server(
+    settings: &Settings,
+    store: RedisStore,
+    client_connections: usize,
+) -> Result<RealServer, Failure> {
+    let unfit = |why: String| {
+        let name = store.name();
         Failure::Failed(format!(
-            "the data of this cluster is in real servers (redis = effects): {why}"
+            "the data of this cluster is in real servers (redis = {name}): {why}"
         ))
-    })?;
-    let prepared = prepare(options, &settings.data_dir.join("redis"));
+    };
+    let (redis, boot) = (settings.redis.clone(), random_u64()?);
+    let folder = settings.data_dir.join("redis");
+    let prepared = match store {
+        RedisStore::Commands => {
+            let options = redis.feed(boot).map_err(unfit)?;
+            prepare_feed(options, &folder).map(RealServer::Commands)
+        }
+        _ => {
+            let options = redis.relay(settings.id, boot, client_connections);
+            prepare(options.map_err(unfit)?, &folder).map(RealServer::Effects)
+        }
+    };
     prepared.map_err(|error| Failure::Failed(error.to_string()))
 }
 
@@ -353,8 +363,8 @@ struct Replica {
     peer_security: PeerSecurity,
     /// The most connections of clients that may be open.
     client_connections: usize,
-    /// What relays clients to a real server, if one keeps the data.
-    relay: Option<Prepared>,
+    /// What runs a real server, if one keeps the data.
+    server: Option<RealServer>,
 }
 
 impl Replica {
@@ -420,7 +430,7 @@ impl Replica {
                 let options = settings
                     .redis
                     .face(self.client_connections, request_bytes_max);
-                run_redis(config, ports, (self.relay, options), ready)
+                run_redis(config, ports, (self.server, options), ready)
             }
         }
     }

@@ -45,6 +45,8 @@ pub(super) fn found(
         progress: Progress::new(bytes),
     };
     let imported = match store {
+        // Times to live in a file would end by each server's own clock.
+        RedisStore::Commands => return Err(failed(path, &"command mode begins empty")),
         RedisStore::Embedded => import.begin_embedded(beginning),
         RedisStore::Effects => {
             let scratch = beginning.plan.dir.join(SCRATCH);

@@ -13,7 +13,7 @@ pub(crate) use cluster_options::ClusterOptions;
 pub(crate) use own_certificates::OwnCertificates;
 
 use crate::Failure;
-use crate::face::{FaceName, RedisStore};
+use crate::face::FaceName;
 use crate::modes::{LayoutMode, LogFormat, PeerTransport};
 use crate::new_cluster;
 use crate::notify::{ProcessState, notify};
@@ -157,7 +157,7 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
     let face = plan.face().map_err(Failure::Failed)?;
     let store = face.store(&plan.params).map_err(Failure::Failed)?;
     let server = match store {
-        Some(RedisStore::Effects) if !options.begin_only => {
+        Some(store) if store.has_servers() && !options.begin_only => {
             let binary = options.redis_server.binary().map_err(Failure::Failed)?;
             format!(", server {binary}")
         }

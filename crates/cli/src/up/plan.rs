@@ -251,7 +251,13 @@ impl Plan {
                     .to_owned(),
             ));
         }
-        if store == Some(RedisStore::Effects) {
+        if options.import.is_some() && store == Some(RedisStore::Commands) {
+            return Err(Failure::Usage(
+                "--import: a cluster in command mode begins empty; --redis-mode effects takes files"
+                    .to_owned(),
+            ));
+        }
+        if store.is_some_and(RedisStore::has_servers) {
             options.redis_server.binary().map_err(Failure::Usage)?;
         }
         let kind = (face, store.unwrap_or_default());

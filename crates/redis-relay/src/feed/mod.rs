@@ -62,7 +62,7 @@ impl fmt::Debug for PreparedFeed {
 /// Prepares a feed whose servers have their folders in this one.
 ///
 /// # Errors
-/// When the folder cannot be had, or the settings would have each server drop keys of its own choice.
+/// When the folder cannot be had.
 pub fn prepare_feed(options: FeedOptions, folder: &Path) -> Result<PreparedFeed, ProcessError> {
     let in_folder = |error| ProcessError::Folder {
         path: folder.to_owned(),
@@ -89,6 +89,15 @@ pub fn prepare_feed(options: FeedOptions, folder: &Path) -> Result<PreparedFeed,
         files,
         boot: options.boot,
     })
+}
+
+impl FeedOptions {
+    /// The first setting that was chosen and that servers which each carry out all commands cannot have: each of them
+    /// would drop keys of its own choice, or have other databases.
+    #[must_use]
+    pub fn unfit_setting(&self) -> Option<&str> {
+        self.settings.first_of(&["maxmemory*", "databases"])
+    }
 }
 
 impl PreparedFeed {
