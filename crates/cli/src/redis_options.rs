@@ -56,8 +56,8 @@ pub(crate) struct RedisServerOptions {
     )]
     redis_server: Option<String>,
 
-    /// What keeps the data of a new cluster: embedded; effects, which --redis-server means; or commands, for real servers
-    /// that each carry out every command
+    /// What keeps the data of a new cluster: embedded; effects, which --redis-server means; or commands, where every
+    /// replica's server carries out every command
     #[arg(long, env = "QUORATE_REDIS_MODE", value_name = "MODE")]
     redis_mode: Option<String>,
 

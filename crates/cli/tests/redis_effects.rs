@@ -5,6 +5,8 @@
     reason = "real processes live in real time"
 )]
 
+#[path = "redis_effects/commands.rs"]
+mod commands;
 #[path = "redis_effects/faults.rs"]
 mod faults;
 #[path = "redis_effects/files.rs"]

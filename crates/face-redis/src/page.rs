@@ -1,6 +1,6 @@
 //! What operators see at the admin address: health, status, metrics, and how the cluster is changed.
 
-use crate::fed;
+use crate::fed_page;
 use crate::own::REDIS_VERSION;
 use crate::rdb_body::file;
 use crate::server::Server;
@@ -31,7 +31,7 @@ pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
     };
     let mut router = Router::new();
     if server.fed.is_some() {
-        router = router.route("/redis", get(async move || fed::page(&shown).await));
+        router = router.route("/redis", get(async move || fed_page::page(&shown).await));
     }
     let router = router
         .route("/version", get(version))
@@ -98,28 +98,4 @@ fn figures(server: &Server) -> Page {
 pub(crate) async fn version() -> Response {
     let version = env!("CARGO_PKG_VERSION");
     json(StatusCode::OK, format!(r#"{{"quorate":"{version}"}}"#))
-}
-
-/// A text of JSON.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::from('"');
-    for symbol in text.chars() {
-        match symbol {
-            '"' | '\\' => out.extend(['\\', symbol]),
-            symbol if symbol.is_control() => out.push(' '),
-            symbol => out.push(symbol),
-        }
-    }
-    out.push('"');
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_in_json_end_where_they_end() {
-        assert_eq!(quoted("a \"b\" \\ c\n"), r#""a \"b\" \\ c ""#);
-    }
 }

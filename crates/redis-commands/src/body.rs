@@ -55,7 +55,7 @@ impl Entry {
         })
     }
 
-    /// The calls.
+    /// The calls that are to be carried out.
     ///
     /// # Errors
     /// When they are no such calls.

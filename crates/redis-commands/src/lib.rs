@@ -1,7 +1,7 @@
 //! Command mode: deterministic commands of Redis in the log, carried out by a real server of every replica.
 //!
-//! - [`Commands`] is the replicated state, an [`Application`](quorate_core::Application): how many bodies were taken, and
-//!   what changed last under which keys, for `WATCH`. The data itself is in servers.
+//! - [`Commands`] is the replicated state, an [`Application`](quorate_core::Application): how many bodies were taken,
+//!   and what changed last under which keys, for `WATCH`. The data itself is in servers.
 //! - [`Pipe`] turns bodies and reads into what a server is sent, and its replies into answers; no I/O.
 //! - [`Shared`] is what the two have in common: the newest RDB, and the bodies since.
 //! - [`refused`] says which calls are not taken, since their outcome would differ from server to server.

@@ -82,7 +82,7 @@ enum AwaitedOf {
         position: u64,
         origin: Origin,
         is_atomic: bool,
-        /// Which of the calls have a reply that is equal on every server.
+        /// Whether a call has a reply that is equal on every server.
         is_digested: Vec<bool>,
     },
     Read(u64),
@@ -374,7 +374,8 @@ mod tests {
             words(&mut pipe).join(" "),
             "incr a incr b SELECT 2 get a MULTI incr a select 0 EXEC BGSAVE SELECT 0 incr a"
         );
-        let answers = b":1\r\n:1\r\n+OK\r\n$-1\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n+Background\r\n+OK\r\n:2\r\n";
+        let answers = b":1\r\n:1\r\n+OK\r\n$-1\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n\
+            *2\r\n:1\r\n+OK\r\n+Background\r\n+OK\r\n:2\r\n";
         let mut seen = Vec::new();
         // However the bytes arrive.
         for byte in answers {

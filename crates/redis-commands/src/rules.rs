@@ -1,4 +1,4 @@
-//! Which calls may be logged as they are: those that come to the same on every server.
+//! The calls that may be logged as they are: those that come to the same on every server.
 
 use bytes::Bytes;
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// An RDB, and what was carried out before it was taken.
 #[derive(Clone)]
 pub struct Base {
-    /// The file.
+    /// The file of everything that a server held.
     pub rdb: Arc<dyn Rdb>,
     /// The bodies that it holds: those with a lower position.
     pub position: u64,

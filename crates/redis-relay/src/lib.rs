@@ -1,7 +1,8 @@
 //! The real side of the effects mode: sockets, a child process and clock around a
-//! [`Driver`](quorate_redis_effects::Driver); and that of command mode, a server that is fed with the log ([`Feed`]).
+//! [`Driver`](quorate_redis_effects::Driver). And that of command mode: a server that is fed with the log ([`Feed`]).
 //!
-//! In effects mode everything is on one thread of its own ([`Relay`]), so that neither the core nor other faces wait for a server:
+//! In effects mode everything is on one thread of its own ([`Relay`]), so that neither the core nor other faces wait
+//! for a server:
 //! - clients are taken at the port for RESP, and their bytes are relayed, both ways and unparsed, to the executor's
 //!   server: over a socket where that is the own one, through a tunnel to the executor's relay otherwise;
 //! - answers of the own server are held until the driver releases them (`hub`);

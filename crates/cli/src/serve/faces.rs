@@ -1,9 +1,10 @@
 //! The faces of a replica, each over its store.
 
+use super::real_server::RealServer;
 use super::{render, stop};
 use quorate_face_redis::RedisApplication;
 use quorate_redis_commands::Commands;
-use quorate_redis_relay::{Prepared, PreparedFeed};
+use quorate_redis_relay::PreparedFeed;
 use quorate_server::{ClientPorts, FaceContext, ServerConfig, ServerError, Serving, StopSignal};
 use std::sync::Arc;
 
@@ -77,24 +78,6 @@ fn redis_commands(
         quorate_face_redis::serve_fed(ports, context.handle, feed, options, Some(render), stop)
             .await
     })
-}
-
-/// What runs a replica's real server.
-pub(super) enum RealServer {
-    /// It executes for all, or follows who does.
-    Effects(Prepared),
-    /// It carries out every command of the log.
-    Commands(PreparedFeed),
-}
-
-impl RealServer {
-    /// The server's family and version, and its program, for people.
-    pub(super) fn program(&self) -> String {
-        match self {
-            RealServer::Effects(relay) => relay.server(),
-            RealServer::Commands(feed) => feed.server(),
-        }
-    }
 }
 
 /// Runs a replica with the Redis face: over a real server if there is one, over the own store otherwise.

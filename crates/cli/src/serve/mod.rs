@@ -4,10 +4,12 @@ mod faces;
 mod listen;
 mod member_urls;
 mod options;
+mod real_server;
 mod settings;
 
-use faces::{RealServer, etcd, plain, run_redis};
+use faces::{etcd, plain, run_redis};
 pub(crate) use options::ServeOptions;
+use real_server::{RealServer, store_of};
 pub(crate) use settings::{
     REQUEST_TIMEOUT_MS, Settings, TXN_OPS, client_memory, clock, cluster_id, request_bytes,
     test_source,
@@ -22,7 +24,6 @@ use crate::notify::{ProcessState, notify};
 use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
-use quorate_redis_relay::{prepare, prepare_feed};
 use quorate_server::{
     ClientPorts, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity, PortTls,
     ServerConfig, ServerError, StopSignal, bind, bind_datagrams, bootstrap, client_connections_max,
@@ -217,49 +218,6 @@ impl Data {
             })),
         })
     }
-}
-
-/// What keeps the data of a cluster, and what runs a real server if one does.
-fn store_of(
-    settings: &Settings,
-    folder: &Folder,
-    face: FaceName,
-    client_connections: usize,
-) -> Result<(Option<RedisStore>, Option<RealServer>), Failure> {
-    let store = face.store(&folder.meta().epoch.params);
-    let store = store.map_err(Failure::Failed)?;
-    let checked = settings.redis.check_store(store, folder.dir());
-    checked.map_err(Failure::Usage)?;
-    let server = store.filter(|store| store.has_servers());
-    let server = server.map(|store| real_server(settings, store, client_connections));
-    Ok((store, server.transpose()?))
-}
-
-/// What runs a real server.
-fn real_server(
-    settings: &Settings,
-    store: RedisStore,
-    client_connections: usize,
-) -> Result<RealServer, Failure> {
-    let unfit = |why: String| {
-        let name = store.name();
-        Failure::Failed(format!(
-            "the data of this cluster is in real servers (redis = {name}): {why}"
-        ))
-    };
-    let (redis, boot) = (settings.redis.clone(), random_u64()?);
-    let folder = settings.data_dir.join("redis");
-    let prepared = match store {
-        RedisStore::Commands => {
-            let options = redis.feed(boot).map_err(unfit)?;
-            prepare_feed(options, &folder).map(RealServer::Commands)
-        }
-        _ => {
-            let options = redis.relay(settings.id, boot, client_connections);
-            prepare(options.map_err(unfit)?, &folder).map(RealServer::Effects)
-        }
-    };
-    prepared.map_err(|error| Failure::Failed(error.to_string()))
 }
 
 fn random_incarnation() -> Result<Incarnation, Failure> {

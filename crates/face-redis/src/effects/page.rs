@@ -3,7 +3,7 @@
 use super::import;
 use super::text::quoted;
 use crate::application::{Query, RedisApplication};
-use crate::page::quoted;
+use crate::quoted::quoted;
 use crate::rdb_body::file_of;
 use crate::server::since_epoch;
 use axum::Router;

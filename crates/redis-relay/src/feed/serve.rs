@@ -57,7 +57,7 @@ struct Save {
     end: Option<Saving>,
 }
 
-/// What happened.
+/// Something that a feed waits for.
 enum Event {
     Changed,
     Came(io::Result<usize>),

@@ -1,27 +1,21 @@
 //! The face in command mode: calls are ordered as they are, and the replica's own server, fed with the log, answers.
 
-mod page;
-
-pub(crate) use page::page;
-
 use crate::application::{Answer, Query, RedisApplication};
 use crate::limits::DATABASES;
-use crate::serve::{FaceOptions, serve_over};
 use crate::table::Found;
 use bytes::Bytes;
 use quorate_core::Principal;
-use quorate_face_common::Metrics;
 use quorate_redis_commands::{self as commands, CommandsAnswer, CommandsQuery, Outcome, body};
-use quorate_redis_relay::{Feed, FeedHandle, PreparedFeed};
+use quorate_redis_relay::FeedHandle;
 use quorate_redis_store::{Call, Request};
 use quorate_resp::{Reply, ReplyWriter};
-use quorate_server::{ClientListeners, Consistency, Failure, Handle};
+use quorate_server::{Consistency, Failure, Handle};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// How long the own server may take to answer, behind everything that it has to carry out before.
-const REPLY_MAX: Duration = Duration::from_secs(30);
+pub(crate) const REPLY_MAX: Duration = Duration::from_secs(30);
 
 /// The replica's server as the face needs it.
 #[derive(Clone, Debug)]
@@ -29,31 +23,6 @@ pub(crate) struct Fed {
     pub(crate) feed: FeedHandle,
     /// The server's family and version, and its program.
     pub(crate) program: String,
-}
-
-/// Serves until `shutdown` completes: clients of Redis by a server that is fed with the log, operators over HTTP.
-///
-/// # Errors
-/// When the feed cannot be started.
-pub async fn serve_fed(
-    ports: ClientListeners,
-    handle: Handle<RedisApplication>,
-    prepared: PreparedFeed,
-    options: FaceOptions,
-    metrics: Option<Metrics>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), String> {
-    let program = prepared.server();
-    let feed = Feed::start(prepared);
-    let feed = feed.map_err(|error| format!("no thread for the server of Redis: {error}"))?;
-    let fed = Fed {
-        feed: feed.handle(),
-        program,
-    };
-    serve_over(ports, (handle, Some(fed)), options, metrics, shutdown).await;
-    // Its thread ends within a bounded time; nothing else is to be served any more.
-    let ended = tokio::task::spawn_blocking(move || feed.stop()).await;
-    ended.map_err(|error| error.to_string())
 }
 
 /// Why a command is not taken that the table does not have, if Redis has it.

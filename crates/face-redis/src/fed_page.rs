@@ -1,8 +1,8 @@
 //! What operators see of a replica whose server is fed with the log, at the admin address.
 
-use super::{Fed, position};
 use crate::RedisApplication;
-use crate::page::quoted;
+use crate::fed::{Fed, REPLY_MAX, position};
+use crate::quoted::quoted;
 use crate::rdb_body::file_of;
 use crate::server::{Server, since_epoch};
 use axum::http::StatusCode;
@@ -10,8 +10,6 @@ use axum::response::{IntoResponse, Response};
 use quorate_face_common::{Page, json};
 use quorate_server::{Consistency, Handle};
 use tokio::time::timeout;
-
-use super::REPLY_MAX;
 
 /// How far the server is, in JSON.
 pub(crate) async fn page(server: &Server) -> Response {

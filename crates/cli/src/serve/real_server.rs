@@ -1,0 +1,69 @@
+//! The real server of a replica, if one keeps the data.
+
+use super::random_u64;
+use super::settings::Settings;
+use crate::Failure;
+use crate::face::{FaceName, RedisStore};
+use quorate_redis_relay::{Prepared, PreparedFeed, prepare, prepare_feed};
+use quorate_server::Folder;
+
+/// What runs a replica's real server.
+pub(super) enum RealServer {
+    /// A server that executes for all, or follows who does.
+    Effects(Prepared),
+    /// A server that carries out every command of the log.
+    Commands(PreparedFeed),
+}
+
+impl RealServer {
+    /// The server's family and version, and its program, for people.
+    pub(super) fn program(&self) -> String {
+        match self {
+            RealServer::Effects(relay) => relay.server(),
+            RealServer::Commands(feed) => feed.server(),
+        }
+    }
+}
+
+/// What keeps the data of a cluster, and what runs a real server if one does.
+pub(super) fn store_of(
+    settings: &Settings,
+    folder: &Folder,
+    face: FaceName,
+    client_connections: usize,
+) -> Result<(Option<RedisStore>, Option<RealServer>), Failure> {
+    let store = face.store(&folder.meta().epoch.params);
+    let store = store.map_err(Failure::Failed)?;
+    let checked = settings.redis.check_store(store, folder.dir());
+    checked.map_err(Failure::Usage)?;
+    let server = store.filter(|store| store.has_servers());
+    let server = server.map(|store| real_server(settings, store, client_connections));
+    Ok((store, server.transpose()?))
+}
+
+/// What runs a real server.
+fn real_server(
+    settings: &Settings,
+    store: RedisStore,
+    client_connections: usize,
+) -> Result<RealServer, Failure> {
+    let unfit = |why: String| {
+        let name = store.name();
+        Failure::Failed(format!(
+            "the data of this cluster is in real servers (redis = {name}): {why}"
+        ))
+    };
+    let (redis, boot) = (settings.redis.clone(), random_u64()?);
+    let folder = settings.data_dir.join("redis");
+    let prepared = match store {
+        RedisStore::Commands => {
+            let options = redis.feed(boot).map_err(unfit)?;
+            prepare_feed(options, &folder).map(RealServer::Commands)
+        }
+        _ => {
+            let options = redis.relay(settings.id, boot, client_connections);
+            prepare(options.map_err(unfit)?, &folder).map(RealServer::Effects)
+        }
+    };
+    prepared.map_err(|error| Failure::Failed(error.to_string()))
+}

@@ -1,0 +1,197 @@
+//! Command mode: every replica's server carries out every command of the log.
+
+use super::{Counter, is_alive, page, server, servers_of};
+use crate::support::resp::Client;
+use crate::support::{Home, PATIENCE, Up, expect_failure, output, quorate, signal};
+use quorate_resp::Reply;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// A cluster in command mode, if there is a server to test with.
+fn start(home: &Home, protocol: &str) -> Option<Up> {
+    let server = server()?;
+    let mode = ["--face", "redis", &server, "--redis-mode", "commands"];
+    Some(home.start(&[&mode[..], &["--protocol", protocol, "--restart"]].concat()))
+}
+
+/// Waits until all servers have carried out everything: what they were told and what they replied is equal then.
+fn expect_equal_servers(up: &Up) {
+    let names = ["offset", "server_offset", "digest", "replies_digest"];
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let all: Vec<_> = up.admin.iter().map(|admin| page(admin)).collect();
+        let shown: Vec<[Option<&String>; 4]> = all
+            .iter()
+            .map(|page| names.map(|name| page.get(name)))
+            .collect();
+        let is_done = |shown: &[Option<&String>; 4]| shown[0].is_some() && shown[0] == shown[1];
+        if shown.iter().all(|page| is_done(page) && *page == shown[0]) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{all:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Scenario: under each protocol every replica is killed in turn, and then its server, while a client counts.
+#[test]
+fn every_replica_and_every_server_is_killed_in_turn() {
+    for protocol in ["rabia", "multi-paxos", "nezha"] {
+        let home = Home::new();
+        let Some(mut up) = start(&home, protocol) else {
+            return;
+        };
+        let mut counter = Counter::new(&up.urls);
+        counter.count(20);
+        for victim in 1..=3 {
+            let children = servers_of(up.pids[&victim]);
+            assert!(!children.is_empty());
+            signal(up.pids[&victim], Signal::KILL);
+            counter.count(20);
+            up.wait_for(&format!("replica {victim} serves again"));
+            assert!(
+                !children.into_iter().any(is_alive),
+                "a server outlived its replica"
+            );
+        }
+        for victim in 1..=3 {
+            for child in servers_of(up.pids[&victim]) {
+                signal(child, Signal::KILL);
+            }
+            counter.count(20);
+        }
+        expect_equal_servers(&up);
+        for url in &up.urls {
+            let counted: i64 = Client::connect(url).say("get a").parse().unwrap();
+            assert!(
+                (counter.acknowledged..=counter.acknowledged + counter.unknown).contains(&counted)
+            );
+        }
+        println!("{protocol}: longest silence {:?}", counter.silence);
+        assert!(up.stop().success());
+    }
+}
+
+/// Scenario: transactions, databases, both versions of the protocol, a pipeline, reads at any replica.
+fn expect_commands(up: &Up) {
+    let [mut one, mut two] = [0, 1].map(|at| Client::connect(&up.urls[at]));
+    assert_eq!(one.say("set a 1"), "OK");
+    assert_eq!(two.say("incr a"), "2");
+    assert_eq!(one.say("multi"), "OK");
+    assert_eq!(one.say("incr m"), "QUEUED");
+    assert_eq!(one.say("select 3"), "QUEUED");
+    assert_eq!(one.say("set there 1"), "QUEUED");
+    assert!(matches!(one.ask("exec"), Reply::Array(replies) if replies.len() == 3));
+    assert_eq!(
+        (one.say("get there"), one.ask("get m")),
+        ("1".to_owned(), Reply::Null)
+    );
+    assert_eq!(
+        (two.ask("get there"), two.say("get m")),
+        (Reply::Null, "1".to_owned())
+    );
+    assert_eq!(two.say("watch m"), "OK");
+    assert_eq!(one.say("select 0"), "OK");
+    assert_eq!(one.say("incr m"), "2");
+    assert_eq!(two.say("multi"), "OK");
+    assert_eq!(two.say("incr m"), "QUEUED");
+    assert_eq!(two.ask("exec"), Reply::Null);
+    assert!(matches!(two.ask("hello 3"), Reply::Map(_)));
+    assert_eq!(two.say("hset h f 1 g 2"), "2");
+    assert!(matches!(two.ask("hgetall h"), Reply::Map(_)));
+    assert!(matches!(one.ask("hgetall h"), Reply::Array(fields) if fields.len() == 4));
+    assert_eq!(
+        one.say("lpush a 1"),
+        "WRONGTYPE Operation against a key holding the wrong kind of value"
+    );
+    let requests = vec!["incr p"; 1000];
+    one.pipeline(&requests);
+    for number in 1..=1000 {
+        assert_eq!(one.next(), Some(Reply::Integer(number)));
+    }
+    let info = one.say("info");
+    assert!(
+        info.contains("quorate_store:commands") && info.contains("db3:keys=1"),
+        "{info}"
+    );
+}
+
+/// Scenario: what each server would choose for itself is refused, and the text says what has it.
+fn expect_refusals(up: &Up) {
+    let mut client = Client::connect(&up.urls[2]);
+    for (call, says) in [
+        (
+            "spop s",
+            "ERR 'spop' has an outcome that every replica would choose for itself",
+        ),
+        (
+            "set a 1 ex 5",
+            "ERR 'set' depends on the clock of each replica",
+        ),
+        ("xadd x * f v", "ERR command mode has no 'xadd'"),
+        ("eval return(1) 0", "ERR command mode has no 'eval'"),
+        ("subscribe news", "ERR 'subscribe' sends or takes messages"),
+        ("blpop l 0", "ERR 'blpop' waits for elements"),
+        ("nonsense", "ERR unknown command 'nonsense'"),
+    ] {
+        let text = client.say(call);
+        assert!(text.starts_with(says), "{call}: {text}");
+    }
+    assert_eq!(client.say("multi"), "OK");
+    assert!(client.say("expire a 1").starts_with("ERR 'expire' depends"));
+    assert!(client.say("exec").starts_with("EXECABORT"));
+}
+
+/// Scenario: a cluster is used, shown, exported, stopped, and begun again without a word about its servers.
+#[test]
+fn a_cluster_in_command_mode_serves_is_shown_and_comes_back() {
+    let home = Home::new();
+    let Some(up) = start(&home, "rabia") else {
+        return;
+    };
+    expect_commands(&up);
+    expect_refusals(&up);
+    expect_equal_servers(&up);
+    let status = output(quorate().args(["redis", "status", "--endpoints", &up.urls[1]]));
+    let table = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert_eq!(table.matches("  commands  ").count(), 3, "{table}");
+    let file = home.dir.with_file_name("all.rdb").display().to_string();
+    let exported = output(quorate().args(["redis", "export", &file, "--endpoints", &up.urls[1]]));
+    assert!(
+        exported.status.success(),
+        "{}",
+        String::from_utf8_lossy(&exported.stderr)
+    );
+    assert!(up.stop().success());
+    let dir = home.dir.display().to_string();
+    expect_failure(
+        quorate().args(["up", "--data-dir", &dir, "--redis-mode", "effects"]),
+        2,
+        "--redis-mode effects contradicts the cluster in",
+    );
+    let again = Up::start(&home.dir, &[&server().unwrap()]);
+    let mut client = Client::connect(&again.urls[2]);
+    assert_eq!(
+        (client.say("get p"), client.say("incr p")),
+        ("1000".to_owned(), "1001".to_owned())
+    );
+    expect_equal_servers(&again);
+    assert!(again.stop().success());
+    let other = Home::new();
+    let mut begin = quorate();
+    begin.args([
+        "up",
+        "--face",
+        "redis",
+        &server().unwrap(),
+        "--redis-mode",
+        "commands",
+    ]);
+    begin.args([
+        "--import",
+        &file,
+        "--data-dir",
+        &other.dir.display().to_string(),
+    ]);
+    expect_failure(&mut begin, 2, "a cluster in command mode begins empty");
+}
