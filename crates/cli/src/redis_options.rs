@@ -83,6 +83,19 @@ impl RedisServerOptions {
         }
     }
 
+    /// The store that was asked for, where a cluster has another one. A real server alone may be of either mode.
+    ///
+    /// # Errors
+    /// When the options contradict each other.
+    pub(crate) fn other_store(&self, has: RedisStore) -> Result<Option<RedisStore>, String> {
+        let asked = self.store()?;
+        let is_fine = |asked: RedisStore| match self.redis_mode {
+            Some(_) => asked == has,
+            None => has.has_servers(),
+        };
+        Ok(asked.filter(|asked| !is_fine(*asked)))
+    }
+
     /// The program to run.
     ///
     /// # Errors
@@ -151,8 +164,10 @@ impl FromStr for Password {
 pub(crate) struct RedisSettings {
     /// The users of Redis, their passwords and their rights.
     pub(crate) users: Users,
-    /// What is to keep the data, if that was said.
+    /// What is to keep the data of a new cluster, if that was said.
     pub(crate) store: Option<RedisStore>,
+    /// Why the users cannot be those of this program's own rules, if they cannot.
+    users_wrong: Option<String>,
     server: RedisServerOptions,
     server_users: ServerUsers,
     /// The first option of the Redis face that was given.
@@ -220,20 +235,23 @@ impl RedisSettings {
     /// Refuses a store that the cluster does not have.
     ///
     /// # Errors
-    /// When another one was asked for.
+    /// When another one was asked for, or the file of users is not for this one.
     pub(crate) fn check_store(&self, has: Option<RedisStore>, dir: &Path) -> Result<(), String> {
-        match self
-            .store
-            .filter(|asked| has.is_some_and(|has| has != *asked))
-        {
-            None => Ok(()),
-            Some(asked) => Err(format!(
+        let Some(has) = has else {
+            return Ok(());
+        };
+        if let Some(asked) = self.server.other_store(has)? {
+            return Err(format!(
                 "the cluster in {} was begun with redis = {}, and {} is asked for (--redis-server, --redis-mode): a \
                  cluster keeps the store that it was begun with",
                 dir.display(),
-                has.unwrap_or_default().name(),
+                has.name(),
                 asked.name()
-            )),
+            ));
+        }
+        match &self.users_wrong {
+            Some(why) if has != RedisStore::Effects => Err(why.clone()),
+            _ => Ok(()),
         }
     }
 }
@@ -244,10 +262,14 @@ impl RedisOptions {
         let password = self.requirepass.as_ref().map(|password| &password.0[..]);
         let store = self.server.store()?;
         let file = self.redis_acl_file.as_deref();
-        // A real server knows more of users than the own store does.
-        let own_file = file.filter(|_| store != Some(RedisStore::Effects));
-        let users = Users::open(own_file, password);
-        let users = users.map_err(|error| format!("--redis-acl-file {error}"))?;
+        let users = Users::open(file, password);
+        let users = users.map_err(|error| format!("--redis-acl-file {error}"));
+        let (users, users_wrong) = match users {
+            Ok(users) => (users, None),
+            // A real server that executes knows more of users than this program does.
+            Err(why) if store == Some(RedisStore::Effects) => (Users::default(), Some(why)),
+            Err(why) => return Err(why),
+        };
         let server_users = ServerUsers::open(file, password);
         let server_users = server_users.map_err(|error| format!("--redis-acl-file {error}"))?;
         if store.is_some_and(RedisStore::has_servers) {
@@ -258,6 +280,7 @@ impl RedisOptions {
         Ok(RedisSettings {
             users,
             store,
+            users_wrong,
             server: self.server.clone(),
             server_users,
             first_given: self.first_given(),

@@ -373,11 +373,7 @@ impl Plan {
             return differs("face", asked.name(), face.name());
         }
         let store = face.store(&self.params)?.unwrap_or_default();
-        if let Some(asked) = options
-            .redis_server
-            .store()?
-            .filter(|asked| *asked != store)
-        {
+        if let Some(asked) = options.redis_server.other_store(store)? {
             return differs("redis-mode", asked.name(), store.name());
         }
         let mut asked = options.cluster.params(&self.protocol, self.replicas)?;
