@@ -223,7 +223,7 @@ impl Pipe {
     ///
     /// # Errors
     /// When what came is not an answer: the server is to be replaced.
-    pub fn next(&mut self) -> Result<Option<Done>, Broken> {
+    pub fn next_done(&mut self) -> Result<Option<Done>, Broken> {
         let Some(awaited) = self.awaited.front() else {
             return match self.input.is_empty() {
                 true => Ok(None),
@@ -380,7 +380,7 @@ mod tests {
         // However the bytes arrive.
         for byte in answers {
             pipe.input().extend_from_slice(&[*byte]);
-            seen.extend(pipe.next().unwrap());
+            seen.extend(pipe.next_done().unwrap());
         }
         let of = |position, number, replies: &'static str| Done::Entry {
             position,
@@ -412,7 +412,7 @@ mod tests {
             let mut pipe = Pipe::new(0);
             pipe.entry(0, &entry(1, &request(0, false, calls))).unwrap();
             pipe.input().extend_from_slice(answers);
-            pipe.next().unwrap();
+            pipe.next_done().unwrap();
             pipe.replies()
         };
         let incr = |answer: &[u8]| digest_of(&["incr a"], answer);
@@ -430,15 +430,15 @@ mod tests {
             pipe.entry(0, &entry(1, &request(0, false, &["incr a"])))
                 .unwrap();
             pipe.input().extend_from_slice(bytes);
-            assert!(pipe.next().is_err(), "{bytes:?}");
+            assert!(pipe.next_done().is_err(), "{bytes:?}");
         }
         let mut pipe = Pipe::new(0);
         pipe.input().extend_from_slice(b"+OK\r\n");
-        assert!(pipe.next().is_err(), "nothing was asked");
+        assert!(pipe.next_done().is_err(), "nothing was asked");
         let mut pipe = Pipe::new(0);
         pipe.read(1, &request(9, false, &["get a"]));
         pipe.input()
             .extend_from_slice(b"-ERR DB index is out of range\r\n$-1\r\n");
-        assert!(pipe.next().is_err(), "it reads another database");
+        assert!(pipe.next_done().is_err(), "it reads another database");
     }
 }

@@ -101,7 +101,7 @@ pub(super) fn run_redis(
         }
         Some(RealServer::Effects(relay)) => {
             let stream = quorate_redis_effects::Stream::new(Arc::clone(&relay.shared));
-            let face = move |context| redis_effects(context, relay);
+            let face = move |context| redis_effects(context, *relay);
             (RedisApplication::Effects(stream), Box::new(face))
         }
     };

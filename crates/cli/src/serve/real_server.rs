@@ -10,7 +10,7 @@ use quorate_server::Folder;
 /// What runs a replica's real server.
 pub(super) enum RealServer {
     /// A server that executes for all, or follows who does.
-    Effects(Prepared),
+    Effects(Box<Prepared>),
     /// A server that carries out every command of the log.
     Commands(PreparedFeed),
 }
@@ -62,7 +62,8 @@ fn real_server(
         }
         _ => {
             let options = redis.relay(settings.id, boot, client_connections);
-            prepare(options.map_err(unfit)?, &folder).map(RealServer::Effects)
+            prepare(options.map_err(unfit)?, &folder)
+                .map(|relay| RealServer::Effects(Box::new(relay)))
         }
     };
     prepared.map_err(|error| Failure::Failed(error.to_string()))

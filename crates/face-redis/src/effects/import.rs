@@ -1,7 +1,7 @@
 //! Another server's data, as whoever follows that one has it ordered.
 
-use super::text::quoted;
 use crate::RedisApplication;
+use crate::quoted::quoted;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::Response;

@@ -3,7 +3,6 @@
 mod import;
 mod orders;
 mod page;
-mod text;
 
 use crate::RedisApplication;
 use crate::serve::serve_operators;

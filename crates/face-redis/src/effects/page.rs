@@ -1,7 +1,6 @@
 //! What operators see of a replica with a real server, at the admin address.
 
 use super::import;
-use super::text::quoted;
 use crate::application::{Query, RedisApplication};
 use crate::quoted::quoted;
 use crate::rdb_body::file_of;

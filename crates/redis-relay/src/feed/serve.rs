@@ -135,7 +135,7 @@ impl Feeding {
 
     /// Takes what came, and gives what is due.
     fn work(&mut self, served: &mut Served) -> Result<(), Broken> {
-        while let Some(done) = served.pipe.next()? {
+        while let Some(done) = served.pipe.next_done()? {
             match done {
                 Done::Entry {
                     position,
