@@ -1,3 +1,5 @@
+mod simulated;
+
 use super::*;
 use crate::book::{EventKind, Price, Pricing, SelfTrade, TimeInForce};
 use fastrand::Rng;
