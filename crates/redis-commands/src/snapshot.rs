@@ -19,7 +19,7 @@ use crate::shared::Base;
 use crate::state::State;
 use bytes::Bytes;
 use quorate_core::{Decoder, Encoder, WireError};
-use quorate_redis_effects::{Files, Rdb, RdbWriter};
+use quorate_redis_effects::{Files, RdbLoading, RdbPieces};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -43,8 +43,7 @@ pub struct Cut {
     digest: u64,
     /// The head, and the versions.
     first: VecDeque<Bytes>,
-    rdb: Arc<dyn Rdb>,
-    rdb_read: u64,
+    rdb: RdbPieces,
     history: History,
     /// The position of the next entry to write.
     next: u64,
@@ -54,7 +53,7 @@ pub struct Cut {
 impl fmt::Debug for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cut")
-            .field("rdb_read", &self.rdb_read)
+            .field("rdb", &self.rdb)
             .field("next", &self.next)
             .finish_non_exhaustive()
     }
@@ -98,8 +97,7 @@ impl Cut {
         Cut {
             digest,
             first,
-            rdb: base.rdb,
-            rdb_read: 0,
+            rdb: RdbPieces::new(base.rdb),
             next: history.begin(),
             history,
             has_ended: false,
@@ -117,16 +115,8 @@ impl Cut {
         if let Some(first) = self.first.pop_front() {
             return Some(first);
         }
-        if self.rdb_read < self.rdb.len() {
-            let read = self.rdb.read(self.rdb_read, bytes).unwrap_or_default();
-            self.rdb_read += read.len() as u64;
-            if read.is_empty() {
-                return Some(read);
-            }
-            let mut piece = Encoder::with_capacity(1 + read.len());
-            piece.u8(RDB);
-            piece.slice(&read);
-            return Some(piece.into_bytes());
+        if let Some(piece) = self.rdb.next_piece(RDB, bytes) {
+            return Some(piece);
         }
         if self.next < self.history.end() {
             return Some(self.entries(bytes));
@@ -158,17 +148,15 @@ pub(crate) struct Loading {
     state: Option<State>,
     position: u64,
     replies: u64,
-    rdb_left: u64,
     history: History,
-    writer: Option<Box<dyn RdbWriter>>,
-    rdb: Option<Arc<dyn Rdb>>,
+    rdb: RdbLoading,
     has_end: bool,
 }
 
 impl fmt::Debug for Loading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loading")
-            .field("rdb_left", &self.rdb_left)
+            .field("rdb", &self.rdb)
             .field("next", &self.history.end())
             .finish_non_exhaustive()
     }
@@ -189,24 +177,17 @@ impl Loading {
         let wire = |error: WireError| damaged(&error.to_string());
         match (kind, self.state.as_mut()) {
             (HEAD, None) => {
-                self.head(body).map_err(wire)?;
-                self.writer = Some(files.create()?);
+                let bytes = self.head(body).map_err(wire)?;
+                self.rdb.begin(bytes, files)?;
             }
             (VERSIONS, Some(state)) => versions(state, body).map_err(wire)?,
-            (RDB, Some(_)) if bytes <= self.rdb_left => {
-                self.rdb_left -= bytes;
-                if let Some(writer) = &mut self.writer {
-                    writer.write(&body)?;
-                }
-            }
-            (ENTRIES, Some(state)) if self.rdb_left == 0 => {
+            (RDB, Some(_)) if bytes <= self.rdb.left() => self.rdb.push(&body)?,
+            (ENTRIES, Some(state)) if self.rdb.left() == 0 => {
                 let most = state.len;
                 entries(&mut self.history, most, body).map_err(wire)?;
             }
-            (END, Some(state)) if self.rdb_left == 0 && self.history.end() == state.len => {
-                if let Some(writer) = self.writer.take() {
-                    self.rdb = Some(writer.finish()?);
-                }
+            (END, Some(state)) if self.rdb.left() == 0 && self.history.end() == state.len => {
+                self.rdb.finish()?;
                 self.has_end = true;
             }
             _ => return Err(damaged("a piece that does not belong there")),
@@ -214,7 +195,8 @@ impl Loading {
         Ok(())
     }
 
-    fn head(&mut self, body: Bytes) -> Result<(), WireError> {
+    /// Says how many bytes the RDB has.
+    fn head(&mut self, body: Bytes) -> Result<u64, WireError> {
         let mut input = Decoder::new(body);
         if input.varint()? != FORMAT {
             return Err(WireError::Range("format of a snapshot"));
@@ -227,13 +209,14 @@ impl Loading {
         };
         self.position = input.varint()?;
         self.replies = input.u64()?;
-        self.rdb_left = input.varint()?;
+        let rdb_bytes = input.varint()?;
         if self.position > state.len {
             return Err(WireError::Range("position of an RDB"));
         }
         self.history = History::new(self.position);
         self.state = Some(state);
-        input.finish()
+        input.finish()?;
+        Ok(rdb_bytes)
     }
 
     /// The state, once everything is there.
@@ -245,7 +228,7 @@ impl Loading {
     /// What the replica's server begins with.
     pub(crate) fn into_base(self) -> Option<(Base, History)> {
         let base = Base {
-            rdb: self.rdb?,
+            rdb: Arc::clone(self.rdb.rdb()?),
             position: self.position,
             replies: self.replies,
         };

@@ -17,6 +17,7 @@ mod command;
 mod driver;
 mod mutant;
 mod rdb;
+mod rdb_pieces;
 mod shared;
 mod snapshot;
 mod state;
@@ -29,6 +30,7 @@ pub use command::{
 pub use driver::{Config, Conn, Driver, Gate, Input, Life, Note, Output, Role, Status};
 pub use mutant::Mutant;
 pub use rdb::{Files, GENESIS_OFFSET, MemoryFiles, MemoryRdb, Rdb, RdbWriter, genesis, offset_of};
+pub use rdb_pieces::{RdbLoading, RdbPieces};
 pub use shared::{STREAM_ID, Shared, StreamState};
 pub use snapshot::Cut;
 pub use stream::{Stream, StreamQuery};

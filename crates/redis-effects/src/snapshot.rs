@@ -15,7 +15,8 @@
 //! what can be compared is the replicated state ([`Cut::digest`]). A cut waits for no server: the RDB is there.
 
 use crate::command::{Import, ServerVersion, decode_replica, encode_replica};
-use crate::rdb::{Files, Rdb, RdbWriter, offset_of};
+use crate::rdb::{Files, offset_of};
+use crate::rdb_pieces::{RdbLoading, RdbPieces, tagged};
 use crate::shared::{Base, History};
 use crate::state::{PENDING_MAX, State};
 use bytes::Bytes;
@@ -41,8 +42,7 @@ const IMPORT_FORMAT: u64 = 2;
 pub struct Cut {
     digest: u64,
     head: Option<Bytes>,
-    rdb: Arc<dyn Rdb>,
-    rdb_read: u64,
+    rdb: RdbPieces,
     stream: VecDeque<Bytes>,
     /// Pieces that are written as they are: of the unit, ahead of the stream, and the end.
     rest: VecDeque<Bytes>,
@@ -51,7 +51,7 @@ pub struct Cut {
 impl fmt::Debug for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cut")
-            .field("rdb_read", &self.rdb_read)
+            .field("rdb", &self.rdb)
             .finish_non_exhaustive()
     }
 }
@@ -123,8 +123,7 @@ impl Cut {
         Cut {
             digest,
             head: Some(head.into_bytes()),
-            rdb: base.rdb,
-            rdb_read: 0,
+            rdb: RdbPieces::new(base.rdb),
             stream: history.chunks().clone(),
             rest,
         }
@@ -141,13 +140,8 @@ impl Cut {
         if let Some(head) = self.head.take() {
             return Some(head);
         }
-        if self.rdb_read < self.rdb.len() {
-            let read = self.rdb.read(self.rdb_read, bytes).unwrap_or_default();
-            self.rdb_read += read.len() as u64;
-            return Some(match read.is_empty() {
-                true => read,
-                false => tagged(RDB, &read),
-            });
+        if let Some(piece) = self.rdb.next_piece(RDB, bytes) {
+            return Some(piece);
         }
         let Some(chunk) = self.stream.front_mut() else {
             return self.rest.pop_front();
@@ -170,30 +164,21 @@ impl Cut {
     }
 }
 
-fn tagged(kind: u8, bytes: &[u8]) -> Bytes {
-    let mut piece = Encoder::with_capacity(1 + bytes.len());
-    piece.u8(kind);
-    piece.slice(bytes);
-    piece.into_bytes()
-}
-
 /// What was loaded so far.
 #[derive(Default)]
 pub(crate) struct Loading {
     state: Option<State>,
     offset: u64,
-    rdb_left: u64,
     stream_left: u64,
     history: History,
-    writer: Option<Box<dyn RdbWriter>>,
-    rdb: Option<Arc<dyn Rdb>>,
+    rdb: RdbLoading,
     has_end: bool,
 }
 
 impl fmt::Debug for Loading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loading")
-            .field("rdb_left", &self.rdb_left)
+            .field("rdb", &self.rdb)
             .field("stream_left", &self.stream_left)
             .finish_non_exhaustive()
     }
@@ -211,16 +196,11 @@ impl Loading {
         let wire = |error: WireError| damaged(&error.to_string());
         match (kind, self.state.as_mut()) {
             (HEAD, None) => {
-                self.head(body).map_err(wire)?;
-                self.writer = Some(files.create()?);
+                let bytes = self.head(body).map_err(wire)?;
+                self.rdb.begin(bytes, files)?;
             }
-            (RDB, Some(_)) if bytes <= self.rdb_left => {
-                self.rdb_left -= bytes;
-                if let Some(writer) = &mut self.writer {
-                    writer.write(&body)?;
-                }
-            }
-            (STREAM, Some(_)) if self.rdb_left == 0 && bytes <= self.stream_left => {
+            (RDB, Some(_)) if bytes <= self.rdb.left() => self.rdb.push(&body)?,
+            (STREAM, Some(_)) if self.rdb.left() == 0 && bytes <= self.stream_left => {
                 self.stream_left -= bytes;
                 self.history.push(body);
             }
@@ -231,10 +211,8 @@ impl Loading {
             (PENDING, Some(state)) if state.pending.len() < PENDING_MAX => {
                 pending(state, body).map_err(wire)?;
             }
-            (END, Some(_)) if self.rdb_left == 0 && self.stream_left == 0 => {
-                if let Some(writer) = self.writer.take() {
-                    self.rdb = Some(writer.finish()?);
-                }
+            (END, Some(_)) if self.rdb.left() == 0 && self.stream_left == 0 => {
+                self.rdb.finish()?;
                 self.has_end = true;
             }
             _ => return Err(damaged("a piece that does not belong there")),
@@ -242,7 +220,8 @@ impl Loading {
         Ok(())
     }
 
-    fn head(&mut self, body: Bytes) -> Result<(), WireError> {
+    /// Says how many bytes the RDB has.
+    fn head(&mut self, body: Bytes) -> Result<u64, WireError> {
         let mut input = Decoder::new(body);
         let has_import = match input.varint()? {
             FORMAT => false,
@@ -251,21 +230,22 @@ impl Loading {
         };
         let state = decode_state(&mut input, has_import)?;
         self.offset = input.varint()?;
-        self.rdb_left = input.varint()?;
+        let rdb_bytes = input.varint()?;
         self.stream_left = input.varint()?;
         if self.offset.checked_add(self.stream_left) != Some(state.stream.len) {
             return Err(WireError::Range("length of a stream"));
         }
         self.history = History::new(self.offset);
         self.state = Some(state);
-        input.finish()
+        input.finish()?;
+        Ok(rdb_bytes)
     }
 
     /// The state, once everything is there and fits.
     pub(crate) fn end(&mut self) -> Result<State, String> {
         let state = self.state.take().filter(|_| self.has_end);
         let state = state.ok_or("the stream's part is incomplete: it has no end")?;
-        let told = self.rdb.as_deref().and_then(offset_of);
+        let told = self.rdb.rdb().and_then(|rdb| offset_of(&**rdb));
         if told != Some(self.offset) {
             let offset = self.offset;
             return Err(format!(
@@ -278,7 +258,7 @@ impl Loading {
     /// What the driver needs of it.
     pub(crate) fn into_base(self) -> Option<(Base, History)> {
         let base = Base {
-            rdb: self.rdb?,
+            rdb: Arc::clone(self.rdb.rdb()?),
             offset: self.offset,
         };
         Some((base, self.history))

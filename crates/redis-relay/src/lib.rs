@@ -22,6 +22,7 @@ mod listen;
 mod local;
 mod metered;
 mod orders;
+mod own_thread;
 mod peer_process;
 mod rdb_files;
 mod server;

@@ -7,6 +7,7 @@ use crate::hub::Hub;
 use crate::limits::RelayLimits;
 use crate::listen::{accept_clients, accept_links, accept_tunnels};
 use crate::orders::Orders;
+use crate::own_thread::OwnThread;
 use crate::rdb_files::RdbFiles;
 use crate::server::Servers;
 use quorate_core::ReplicaId;
@@ -20,7 +21,6 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -139,9 +139,9 @@ fn version(binary: &ServerBinary) -> ServerVersion {
 /// A relay that runs. It ends, and its server with it, when this is dropped.
 #[derive(Debug)]
 pub struct Relay {
+    // Ends before its board goes.
+    thread: OwnThread,
     board: Arc<Board>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Relay {
@@ -159,7 +159,6 @@ impl Relay {
         prepared.link.set_nonblocking(true)?;
         let (board, requests) = Board::new();
         let board = Arc::new(board);
-        let (stop, stopping) = oneshot::channel();
         let inside = Inside {
             prepared,
             orders,
@@ -168,20 +167,13 @@ impl Relay {
             admin,
             board: Arc::clone(&board),
             requests,
-            stopping,
         };
-        let thread = std::thread::Builder::new()
-            .name("redis".to_owned())
-            .spawn(move || {
-                if let Err(error) = inside.run_here() {
-                    tracing::error!("clients of Redis are not served: {error}");
-                }
-            })?;
-        Ok(Relay {
-            board,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        let thread = OwnThread::start("relays clients of Redis", move |stopping| {
+            if let Err(error) = inside.run_here(stopping) {
+                tracing::error!("clients of Redis are not served: {error}");
+            }
+        })?;
+        Ok(Relay { board, thread })
     }
 
     /// The relay as operators see it.
@@ -191,26 +183,8 @@ impl Relay {
     }
 
     /// Stops the relay, and waits until its server is gone.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended by itself.
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that relays clients of Redis ended in a panic");
-        }
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.end();
+    pub fn stop(self) {
+        drop(self.thread);
     }
 }
 
@@ -223,21 +197,20 @@ struct Inside {
     admin: Option<String>,
     board: Arc<Board>,
     requests: mpsc::Receiver<OperatorRequest>,
-    stopping: oneshot::Receiver<()>,
 }
 
 impl Inside {
     /// Runs on this thread until it is told to stop. The engine is a task like others: what wakes the future that a
     /// runtime was given, or a `LocalSet`, costs a system call and a look at all sockets each time.
-    fn run_here(self) -> io::Result<()> {
+    fn run_here(self, stopping: oneshot::Receiver<()>) -> io::Result<()> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default())?;
-        let running = runtime.spawn_local(self.run());
+        let running = runtime.spawn_local(self.run(stopping));
         runtime.block_on(running).map_err(io::Error::other)?
     }
 
-    async fn run(self) -> io::Result<()> {
+    async fn run(self, stopping: oneshot::Receiver<()>) -> io::Result<()> {
         let Prepared {
             shared,
             changed,
@@ -283,7 +256,6 @@ impl Inside {
             happenings: to_engine.clone(),
             state: EngineState::new(),
         };
-        let stopping = self.stopping;
         spawn_local(async move {
             // An error means that nobody is left to say so.
             let _ = stopping.await;

@@ -121,7 +121,7 @@ impl Driver {
             Some(executor) if demand.down.contains(&executor) => self.config.claim_after_down_ns,
             Some(_) => self.patience_ns(),
         };
-        let heard_ns = (demand.since_ns.max(demand.alive_ns)).max(demand.epoch_ns);
+        let heard_ns = demand.since_ns.max(demand.alive_ns).max(demand.epoch_ns);
         if let Some(peer) = self.stream.executor
             && peer != self.config.me
             && self.now_ns >= self.demand.probed_ns + self.config.claim_after_ns / PROBES

@@ -11,6 +11,7 @@ mod status;
 pub use handle::{Awaited, FeedHandle, NoReply};
 pub use status::FeedStatus;
 
+use crate::own_thread::OwnThread;
 use crate::rdb_files::RdbFiles;
 use handle::Request;
 use quorate_redis_commands::Shared;
@@ -24,8 +25,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 
 /// Connections that a fed server takes beside Quorate's own: none of clients.
 const CLIENTS_MAX: usize = 0;
@@ -111,9 +111,9 @@ impl PreparedFeed {
 /// A feed that runs. It ends, and its server with it, when this is dropped.
 #[derive(Debug)]
 pub struct Feed {
+    // Ends before its handle goes.
+    thread: OwnThread,
     handle: FeedHandle,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Feed {
@@ -126,19 +126,14 @@ impl Feed {
             .enable_all()
             .build()?;
         let (to_feed, requests) = mpsc::unbounded_channel::<Request>();
-        let (stop, stopping) = oneshot::channel();
         let board = Arc::new(FeedBoard::default());
         let handle = FeedHandle::new(prepared.boot, to_feed, Arc::clone(&board));
         let feeding = Feeding::new(prepared, handle.waiters(), requests, board);
         // The kernel ends servers with the thread that started them.
-        let thread = std::thread::Builder::new()
-            .name("redis".to_owned())
-            .spawn(move || runtime.block_on(feeding.run(stopping)))?;
-        Ok(Feed {
-            handle,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        let thread = OwnThread::start("feeds the server of Redis", move |stopping| {
+            runtime.block_on(feeding.run(stopping));
+        })?;
+        Ok(Feed { handle, thread })
     }
 
     /// What faces ask.
@@ -148,25 +143,7 @@ impl Feed {
     }
 
     /// Stops the feed, and waits until its server is gone.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended by itself.
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that feeds the server of Redis ended in a panic");
-        }
-    }
-}
-
-impl Drop for Feed {
-    fn drop(&mut self) {
-        self.end();
+    pub fn stop(self) {
+        drop(self.thread);
     }
 }
