@@ -32,6 +32,8 @@ struct PeerState {
     id: ReplicaId,
     /// Its first slot not applied, as far as known.
     applied: Slot,
+    /// It was asked in vain, and nothing was heard of it since: others are asked before it.
+    is_silent: bool,
     informed_ns: Option<u64>,
     informed_from: Slot,
     on_its_way: ServePacing,
@@ -43,6 +45,7 @@ impl PeerState {
         PeerState {
             id,
             applied: Slot(0),
+            is_silent: false,
             informed_ns: None,
             informed_from: Slot(0),
             on_its_way: ServePacing::default(),
@@ -120,6 +123,7 @@ impl CatchUp {
         });
         let state = &mut self.peers[place];
         state.applied = state.applied.max(applied);
+        state.is_silent = false;
         state.on_its_way.applied(state.applied, now.mono_ns);
     }
 
@@ -194,13 +198,12 @@ impl CatchUp {
         self.peers.iter_mut().find(|peer| peer.id == id)
     }
 
-    /// The peers that are ahead of `next`, the first one after `last` first.
+    /// Of the peers that are ahead of `next` the first one after `last`, in a circle; a silent one if all are.
     fn ahead(&self, next: Slot, last: Option<ReplicaId>) -> Option<(ReplicaId, Slot)> {
-        let ahead = || self.peers.iter().filter(|peer| peer.applied > next);
-        let after = ahead().find(|peer| last.is_some_and(|last| peer.id > last));
-        after
-            .or_else(|| ahead().next())
-            .map(|peer| (peer.id, peer.applied))
+        let order = |peer: &&PeerState| (peer.is_silent, Some(peer.id) <= last, peer.id);
+        let ahead = self.peers.iter().filter(|peer| peer.applied > next);
+        let first = ahead.min_by_key(order)?;
+        Some((first.id, first.applied))
     }
 
     /// A read of the log is done; says what follows. `entry_at` finds the entry in a record.
@@ -475,6 +478,9 @@ impl<M: Machine, A: Application> CatchUpHandler<'_, M, A> {
 
     pub(crate) fn fetch_timed_out(&mut self, now: Now) {
         let last = self.catch_up.fetching.take().map(|(peer, _)| peer);
+        if let Some(asked) = last.and_then(|peer| self.catch_up.peer(peer)) {
+            asked.is_silent = true;
+        }
         self.fetch_if_behind(now, last);
     }
 

@@ -1,5 +1,6 @@
 //! The host around the simplest protocol there is: replica 1 orders, the others follow.
 
+mod catch_up;
 mod damage;
 mod disk;
 mod driven;
@@ -228,115 +229,6 @@ fn too_large_and_too_many_are_refused_at_once() {
             (0, Answer::Refused(Refusal::TooLarge)),
             (last, Answer::Refused(Refusal::Overloaded))
         ]
-    );
-}
-
-/// Two peers have what a follower lacks, and their answers are so long under way: how many bytes it is sent until
-/// it has all.
-fn bytes_to_catch_up(under_way_ms: u64) -> usize {
-    let mut nodes = [1, 2, 3].map(|me| {
-        let mut config = config(me);
-        config.limits.snapshot_slots = 0;
-        config.limits.catch_up_bytes_max = 2_000;
-        Node::with(config)
-    });
-    for ms in 1..400 {
-        nodes[0].run(at(ms), vec![write("some text that is in the log")]);
-        let [leader, _, other] = &mut nodes;
-        carry(&mut leader.host, other, at(ms));
-    }
-    let (mut mail, mut bytes_sent) = (Vec::new(), 0);
-    for ms in 400..20_000 {
-        for (index, node) in nodes.iter_mut().enumerate() {
-            if ms % 100 == 0 && index != 1 {
-                // It says how far it is.
-                let version = Some(WireVersion(1));
-                node.host.link(at(ms), ReplicaId(2), version);
-            }
-            node.host.turn(at(ms));
-            for read in node.host.take_reads() {
-                let bytes = node.disk.read_at(read.at, read.len);
-                node.host.completed(
-                    at(ms),
-                    Completed::Read {
-                        token: read.token,
-                        bytes: Ok(bytes),
-                    },
-                );
-            }
-            for frame in node.host.take_frames() {
-                let Peers::One(ReplicaId(to)) = frame.to else {
-                    continue;
-                };
-                let bytes = Bytes::from(frame.chunks.concat());
-                let is_to_follower = to == 2;
-                bytes_sent += if is_to_follower { bytes.len() } else { 0 };
-                let due_ms = ms + if is_to_follower { under_way_ms } else { 1 };
-                mail.push((due_ms, index as u16 + 1, to, bytes));
-            }
-        }
-        for (_, from, to, bytes) in mail.extract_if(.., |(due_ms, ..)| *due_ms <= ms) {
-            let node = &mut nodes[usize::from(to) - 1];
-            node.host.frame(at(ms), ReplicaId(from), bytes);
-            node.flush(at(ms));
-        }
-        if nodes[1].host.look().digest() == nodes[0].host.look().digest() {
-            return bytes_sent;
-        }
-    }
-    panic!("the follower is still behind");
-}
-
-/// Scenario: answers are longer under way than one usually waits. Asked for again and again, every slot would come
-/// twice or more often; and over a link that is full, ever later.
-#[test]
-fn a_follower_whose_answers_are_long_under_way_fetches_little_twice() {
-    let (short, long) = (bytes_to_catch_up(1), bytes_to_catch_up(250));
-    assert!(long < short * 5 / 4, "{long} bytes, and {short} at once");
-}
-
-#[test]
-fn a_follower_that_lost_messages_fetches_what_it_missed() {
-    let (mut leader, mut follower) = (Node::new(1), Node::new(2));
-    // So many and such large entries that most are no longer in the leader's memory.
-    for ms in 1..200 {
-        leader.run(
-            at(ms),
-            vec![write("some text that takes a little room in the log")],
-        );
-        leader.host.take_frames();
-    }
-    leader.run(at(300), vec![write("last")]);
-    carry(&mut leader.host, &mut follower, at(300));
-    for ms in 301..2000 {
-        follower.host.turn(at(ms));
-        for frame in follower.host.take_frames() {
-            if frame.to != Peers::One(ReplicaId(3)) {
-                leader
-                    .host
-                    .frame(at(ms), ReplicaId(2), frame.chunks.concat().into());
-            }
-        }
-        for read in leader.host.take_reads() {
-            let bytes = leader.disk.read_at(read.at, read.len);
-            leader.host.completed(
-                at(ms),
-                Completed::Read {
-                    token: read.token,
-                    bytes: Ok(bytes),
-                },
-            );
-        }
-        carry(&mut leader.host, &mut follower, at(ms));
-    }
-    assert_eq!(follower.host.look().digest(), leader.host.look().digest());
-    assert!(follower.host.look().counters().caught_up > 100);
-    follower.write_all();
-    let reopened = open(2, Start::Resume, &mut follower.disk, Journal::default()).unwrap();
-    assert_eq!(
-        reopened.look().digest(),
-        leader.host.look().digest(),
-        "what was learned is in the log"
     );
 }
 
