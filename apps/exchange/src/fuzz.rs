@@ -8,6 +8,8 @@ use crate::exchange::{
     Action, Command, GatewayId, Outcome, Refused, Reply, Request, Stamp, SymbolId,
 };
 use crate::feed::{BookSnapshot, FollowedBook, MarketKind, MarketMessage, Packet, PublicOrder};
+use crate::link::{FeedFrame, FromReplica, ToReplica, tests};
+use crate::wire::WireError;
 use quorate::{Bytes, Message};
 use quorate_fuzz::{Fuzz, Limits};
 
@@ -182,6 +184,46 @@ fn any_bytes_are_reports_or_refused() {
     fuzz.run(
         |input| Report::from_bytes(&input),
         |input, report| assert_eq!(report.to_bytes(), input[..]),
+    );
+}
+
+/// The first frame of some bytes, where nothing follows it.
+fn frame<T>(
+    input: &[u8],
+    take: impl Fn(&mut Vec<u8>) -> Result<Option<T>, WireError>,
+) -> Result<T, WireError> {
+    let mut received = input.to_vec();
+    match take(&mut received)? {
+        Some(frame) if received.is_empty() => Ok(frame),
+        Some(_) => Err(WireError::Long),
+        None => Err(WireError::Short),
+    }
+}
+
+#[test]
+fn any_bytes_are_frames_of_links_or_refused() {
+    // An event takes more memory than bytes, and a list of them grows by doubling.
+    let limits = Limits {
+        bytes_per_byte: 32,
+        ..Limits::default()
+    };
+    let seeds = tests::to_replica();
+    let seeds = seeds.iter().map(ToReplica::to_bytes);
+    fuzz("to_replica").seeds(seeds).run(
+        |input| frame(&input, ToReplica::take),
+        |input, frame| assert_eq!(frame.to_bytes(), input[..]),
+    );
+    let seeds = tests::from_replica();
+    let seeds = seeds.iter().map(FromReplica::to_bytes);
+    fuzz("from_replica").seeds(seeds).limits(limits).run(
+        |input| frame(&input, FromReplica::take),
+        |input, frame| assert_eq!(frame.to_bytes(), input[..]),
+    );
+    let seeds = tests::feed_frames();
+    let seeds = seeds.iter().map(FeedFrame::to_bytes);
+    fuzz("feed").seeds(seeds).limits(limits).run(
+        |input| frame(&input, FeedFrame::take),
+        |input, frame| assert_eq!(frame.to_bytes(), input[..]),
     );
 }
 

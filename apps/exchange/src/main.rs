@@ -1,23 +1,34 @@
-//! `quorate-exchange`: the exchange in virtual time, seed by seed, and what its figures show there.
+//! `quorate-exchange`: the exchange as processes, and in virtual time, seed by seed.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "the program says how long it took"
 )]
 
+mod commands;
+mod options;
+
+use options::Options;
 use quorate_exchange::Histogram;
 use quorate_exchange::simulated::{Scenario, Seen};
+use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
 const USAGE: &str = "\
-usage: quorate-exchange simulate [--from SEED] [--seeds N]
-       quorate-exchange figures [--requests N] [--jitter US] [--seed SEED]
+usage: quorate-exchange COMMAND [--OPTION VALUE]...
 
+up        starts replicas and gateways on this machine, and participants who trade there with --rate
+            --port 9100  --rate 0  --replicas 3  --gateways 2  --symbols 8  --participants 16  --folder exchange
+            --delay US  --hold US  --protocol multi-paxos  --durability disk
+bench     starts an exchange, has participants trade, checks what everybody is told, and prints what it measured
+            as up, and --rate 2000  --seconds 10  --kills 0  --way US  --jitter US  --seed 1
+replica   runs one replica: --id N --members A,B,C --gateways ADDRESS --folder FOLDER, and options of up
+gateway   runs one gateway: --id N --replicas A,B,C --orders ADDRESS --feed ADDRESS
 simulate  runs seeds of an exchange in virtual time, with leaders, gateways, clocks and the network at fault, and
-          checks everything that must hold; it ends at the first seed that fails
+          checks everything that must hold; it ends at the first seed that fails: --from 0 --seeds 100
 figures   measures an exchange in virtual time, a machine for each role: 48 participants, 16 gateways, 100 symbols;
-          replicated beside unreplicated, with an engine of 43,100 orders/s";
+          replicated beside unreplicated, with an engine of 43,100 orders/s: --requests 20000 --jitter US --seed 1";
 
 /// The time for an order with which the engine does 43,100 orders/s, in ns.
 const SLOW_ENGINE_NS: u64 = 1_000_000_000 / 43_100;
@@ -28,24 +39,9 @@ const RATE_MAX: u64 = 100_000;
 /// How closely the highest rate is searched, in orders/s.
 const RATE_STEP: u64 = 500;
 
-/// Options with a number behind each, of those that are known.
-fn numbers(args: &[String], known: &mut [(&str, &mut u64)]) -> Result<(), String> {
-    for pair in args.chunks(2) {
-        let [name, value] = pair else {
-            return Err(format!("{} needs a number", pair[0]));
-        };
-        let option = known.iter_mut().find(|(option, _)| option == name);
-        let (_, into) = option.ok_or_else(|| format!("there is no option {name}"))?;
-        **into = value
-            .parse()
-            .map_err(|_| format!("{name} {value}: that is no number"))?;
-    }
-    Ok(())
-}
-
-fn simulate(args: &[String]) -> Result<(), String> {
-    let (mut from, mut seeds) = (0, 100);
-    numbers(args, &mut [("--from", &mut from), ("--seeds", &mut seeds)])?;
+fn simulate(mut options: Options) -> Result<(), String> {
+    let (from, seeds): (u64, u64) = (options.take("from", 0)?, options.take("seeds", 100)?);
+    options.finish()?;
     let begun = Instant::now();
     let mut all = Seen::default();
     for seed in from..from.saturating_add(seeds) {
@@ -91,14 +87,10 @@ fn paper(rate: u64, requests: u64, jitter_ns: u64) -> Scenario {
     }
 }
 
-fn figures(args: &[String]) -> Result<(), String> {
-    let (mut requests, mut jitter_us, mut seed) = (20_000, 20, 1);
-    let known = &mut [
-        ("--requests", &mut requests),
-        ("--jitter", &mut jitter_us),
-        ("--seed", &mut seed),
-    ];
-    numbers(args, known)?;
+fn figures(mut options: Options) -> Result<(), String> {
+    let requests = options.take("requests", 20_000)?;
+    let (jitter_us, seed): (u64, u64) = (options.take("jitter", 20)?, options.take("seed", 1)?);
+    options.finish()?;
     let jitter_ns = jitter_us.saturating_mul(1000);
     let base = paper(1, requests, jitter_ns);
     println!(
@@ -160,14 +152,25 @@ fn row(seen: &Seen) -> String {
     )
 }
 
+fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
+    let Some((command, rest)) = args.split_first() else {
+        return Err(USAGE.into());
+    };
+    let options = Options::read(rest, &["with-parent"])?;
+    match command.as_str() {
+        "up" => commands::up(options),
+        "bench" => commands::bench(options),
+        "replica" => commands::replica(options),
+        "gateway" => commands::gateway(options),
+        "simulate" => Ok(simulate(options)?),
+        "figures" => Ok(figures(options)?),
+        _ => Err(USAGE.into()),
+    }
+}
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let done = match args.split_first() {
-        Some((command, rest)) if command == "simulate" => simulate(rest),
-        Some((command, rest)) if command == "figures" => figures(rest),
-        _ => Err(USAGE.to_owned()),
-    };
-    match done {
+    match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("{why}");

@@ -9,7 +9,7 @@ mod message;
 mod report;
 
 pub use message::{ClientMessage, OrderRequest};
-pub use report::{Report, ReportKind, reports};
+pub use report::{Report, ReportKind, event_reports, reports};
 
 #[cfg(test)]
 mod tests;

@@ -74,6 +74,14 @@ pub fn reports(request: Option<&Request>, reply: &Reply) -> Vec<(ParticipantId, 
     told
 }
 
+/// What an event tells the owners of the orders it happened to.
+#[must_use]
+pub fn event_reports(event: &SymbolEvent) -> Vec<(ParticipantId, Report)> {
+    let mut told = Vec::new();
+    of_event(event, &mut told);
+    told
+}
+
 fn of_event(event: &SymbolEvent, told: &mut Vec<(ParticipantId, Report)>) {
     let (sequence, time_ns) = (event.event.sequence, event.time_ns);
     let mut tell = |owner: Owner, kind| {

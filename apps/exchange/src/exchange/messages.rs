@@ -33,9 +33,7 @@ impl Message for Reply {
         }
         out.length(self.events.len());
         for one in &self.events {
-            out.u16(one.symbol.0);
-            out.u64(one.time_ns);
-            one.event.write(&mut out);
+            one.write(&mut out);
         }
         Ok(Bytes::from(out.bytes))
     }
@@ -49,12 +47,8 @@ impl Message for Reply {
                 false => None,
             };
             let mut events = Vec::new();
-            for _ in 0..from.length(10 + Event::BYTES_MIN)? {
-                events.push(SymbolEvent {
-                    symbol: SymbolId(from.u16()?),
-                    time_ns: from.u64()?,
-                    event: Event::read(from)?,
-                });
+            for _ in 0..from.length(SymbolEvent::BYTES_MIN)? {
+                events.push(SymbolEvent::read(from)?);
             }
             Ok(Reply {
                 outcome,
@@ -73,8 +67,27 @@ fn whole<T>(
     Reader::whole(bytes, read).map_err(FormatError::new)
 }
 
+impl SymbolEvent {
+    /// The fewest bytes of an event with its symbol.
+    pub(crate) const BYTES_MIN: usize = 10 + Event::BYTES_MIN;
+
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.u16(self.symbol.0);
+        out.u64(self.time_ns);
+        self.event.write(out);
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(SymbolEvent {
+            symbol: SymbolId(from.u16()?),
+            time_ns: from.u64()?,
+            event: Event::read(from)?,
+        })
+    }
+}
+
 impl Command {
-    fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut Writer) {
         match self {
             Command::AddSymbol { symbol, rules } => {
                 out.u8(0);
@@ -118,7 +131,7 @@ impl Command {
         }
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(match from.u8()? {
             0 => Command::AddSymbol {
                 symbol: SymbolId(from.u16()?),

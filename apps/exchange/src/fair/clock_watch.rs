@@ -63,9 +63,12 @@ impl ClockWatch {
         });
         self.samples
             .retain(|one| one.at_ns.abs_diff(probe.heard_ns) <= WINDOW_NS);
-        if let Some(offset_ns) = self.offset_ns() {
+        if let Some(best) = self.best() {
             let limit = if self.is_wrong { RIGHT_NS } else { WRONG_NS };
-            self.is_wrong = offset_ns.unsigned_abs() > limit;
+            // A probe that was long under way proves little: on a busy machine all of them are.
+            let certain = best.offset_ns.unsigned_abs();
+            let certain = certain.saturating_sub(u128::from(best.round_trip_ns / 2));
+            self.is_wrong = certain > u128::from(limit);
         }
     }
 
@@ -73,11 +76,15 @@ impl ClockWatch {
     /// at most half of that time.
     #[must_use]
     pub fn offset_ns(&self) -> Option<i64> {
-        let best = self.samples.iter().min_by_key(|one| one.round_trip_ns)?;
-        let bounded = best
+        let bounded = self
+            .best()?
             .offset_ns
             .clamp(i128::from(i64::MIN), i128::from(i64::MAX));
         i64::try_from(bounded).ok()
+    }
+
+    fn best(&self) -> Option<&Sample> {
+        self.samples.iter().min_by_key(|one| one.round_trip_ns)
     }
 
     /// Whether stamps of the gateway should not count.

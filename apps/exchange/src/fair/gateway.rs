@@ -119,12 +119,28 @@ impl Gateway {
         self.take(now, StampedRequest { stamp, ..stamped })
     }
 
-    /// Learns that a request was answered, by whoever.
-    pub fn handle_answer(&mut self, request: &Request) {
-        let key = key(request);
-        if let Some(pending) = self.pending.remove(&key) {
+    /// Learns that a request was answered, by whoever; says whether it waited for that.
+    pub fn handle_answer(
+        &mut self,
+        symbol: SymbolId,
+        participant: ParticipantId,
+        number: u64,
+    ) -> bool {
+        let key = (symbol, participant, number);
+        let pending = self.pending.remove(&key);
+        if let Some(pending) = pending {
             self.resends.remove(&(pending.resend_ns, key));
         }
+        pending.is_some()
+    }
+
+    /// All requests that wait for an answer, in the order of their stamps.
+    #[must_use]
+    pub fn unanswered(&self) -> Vec<StampedRequest> {
+        let pending = self.pending.values();
+        let mut stamped: Vec<_> = pending.map(|pending| pending.stamped).collect();
+        stamped.sort_by_key(|one| (one.stamp, key(&one.request)));
+        stamped
     }
 
     /// A request to send again, if one is due.

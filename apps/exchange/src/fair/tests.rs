@@ -56,7 +56,11 @@ fn a_request_keeps_its_stamp_until_it_is_answered() {
     gateway.handle_request(at(171), request(0, 2)).unwrap();
     let full = gateway.handle_request(at(172), request(0, 3));
     assert_eq!(full, Err(GatewayRefusal::Full));
-    gateway.handle_answer(&request(0, 1));
+    let answer = |gateway: &mut Gateway| {
+        let request = request(0, 1);
+        gateway.handle_answer(request.symbol, request.participant, request.number)
+    };
+    assert!(answer(&mut gateway) && !answer(&mut gateway));
     assert_eq!(
         (gateway.pending(), gateway.next_resend_ns()),
         (1, Some(221))

@@ -50,10 +50,18 @@ pub struct InboundMeter {
 }
 
 impl InboundMeter {
-    /// Counts an executed request, by its symbol, its gateway and the time that counts.
-    pub fn handle_executed(&mut self, symbol: SymbolId, gateway: GatewayId, time_ns: u64) {
+    /// Counts an executed request, by its symbol, its gateway and the time that counts. One whose symbol is not known
+    /// is compared with those of all symbols alone.
+    pub fn handle_executed(
+        &mut self,
+        symbol: impl Into<Option<SymbolId>>,
+        gateway: GatewayId,
+        time_ns: u64,
+    ) {
         let (previous, any) = self.all.follow(time_ns);
-        let of_symbol = self.symbols.entry(symbol).or_default().follow(time_ns);
+        let of_symbol = symbol.into().map_or((false, false), |symbol| {
+            self.symbols.entry(symbol).or_default().follow(time_ns)
+        });
         let of_gateway = self.gateways.entry(gateway).or_default();
         for counted in [&mut self.counted, of_gateway] {
             counted.requests += 1;

@@ -23,16 +23,7 @@ impl Packet {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::default();
-        out.u64(self.release_ns);
-        out.length(self.messages.len());
-        for message in &self.messages {
-            message.write(&mut out);
-        }
-        out.length(self.latest.len());
-        for (symbol, sequence) in &self.latest {
-            out.u16(symbol.0);
-            out.u64(*sequence);
-        }
+        self.write(&mut out);
         out.bytes
     }
 
@@ -41,27 +32,42 @@ impl Packet {
     /// # Errors
     /// Why they are none.
     pub fn from_bytes(bytes: &[u8]) -> Result<Packet, WireError> {
-        Reader::whole(bytes, |from| {
-            let mut packet = Packet {
-                release_ns: from.u64()?,
-                ..Packet::default()
-            };
-            let count = from.length(MarketMessage::BYTES_MIN)?;
-            if count > PACKET_MESSAGES_MAX {
-                return Err(WireError::Value("messages"));
-            }
-            for _ in 0..count {
-                packet.messages.push(MarketMessage::read(from)?);
-            }
-            let count = from.length(10)?;
-            if count > SYMBOLS_MAX {
-                return Err(WireError::Value("symbols"));
-            }
-            for _ in 0..count {
-                let symbol = SymbolId(from.u16()?);
-                packet.latest.push((symbol, from.u64()?));
-            }
-            Ok(packet)
-        })
+        Reader::whole(bytes, Packet::read)
+    }
+
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.u64(self.release_ns);
+        out.length(self.messages.len());
+        for message in &self.messages {
+            message.write(out);
+        }
+        out.length(self.latest.len());
+        for (symbol, sequence) in &self.latest {
+            out.u16(symbol.0);
+            out.u64(*sequence);
+        }
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Packet, WireError> {
+        let mut packet = Packet {
+            release_ns: from.u64()?,
+            ..Packet::default()
+        };
+        let count = from.length(MarketMessage::BYTES_MIN)?;
+        if count > PACKET_MESSAGES_MAX {
+            return Err(WireError::Value("messages"));
+        }
+        for _ in 0..count {
+            packet.messages.push(MarketMessage::read(from)?);
+        }
+        let count = from.length(10)?;
+        if count > SYMBOLS_MAX {
+            return Err(WireError::Value("symbols"));
+        }
+        for _ in 0..count {
+            let symbol = SymbolId(from.u16()?);
+            packet.latest.push((symbol, from.u64()?));
+        }
+        Ok(packet)
     }
 }

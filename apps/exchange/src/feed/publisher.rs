@@ -36,19 +36,9 @@ impl Publisher {
 
     /// Takes events of committed commands, or those that were missing, and returns what can be published by now.
     pub fn handle_events(&mut self, now_ns: u64, events: &[SymbolEvent]) -> Vec<Packet> {
-        let mut ready = Vec::new();
-        for one in events {
-            let Some(symbol) = self.symbol(one.symbol) else {
-                continue;
-            };
-            symbol.insert(one.event.sequence, *one);
-            while let Some(event) = symbol.pop() {
-                ready.push(MarketMessage::of(&event));
-            }
-        }
         let mut packets: Vec<Packet> = Vec::new();
-        for message in ready {
-            let release_ns = message.time_ns.max(now_ns).saturating_add(self.hold_ns);
+        for (release_ns, event) in self.handle_owned(now_ns, events) {
+            let message = MarketMessage::of(&event);
             match packets.last_mut() {
                 Some(last)
                     if last.release_ns == release_ns
@@ -64,6 +54,24 @@ impl Publisher {
             }
         }
         packets
+    }
+
+    /// Takes events as [`Publisher::handle_events`] does, and returns those that can be published, with their owners
+    /// and their times: for gateways, which tell owners at once and everybody at that time.
+    pub fn handle_owned(&mut self, now_ns: u64, events: &[SymbolEvent]) -> Vec<(u64, SymbolEvent)> {
+        let hold_ns = self.hold_ns;
+        let mut ready = Vec::new();
+        for one in events {
+            let Some(symbol) = self.symbol(one.symbol) else {
+                continue;
+            };
+            symbol.insert(one.event.sequence, *one);
+            while let Some(event) = symbol.pop() {
+                let release_ns = event.time_ns.max(now_ns).saturating_add(hold_ns);
+                ready.push((release_ns, event));
+            }
+        }
+        ready
     }
 
     /// Learns how far a symbol is, where effects were missed: by its depth.
@@ -87,16 +95,19 @@ impl Publisher {
         gaps.find_map(|(symbol, events)| Some((*symbol, events.missing()?)))
     }
 
+    /// The last sequence of each symbol that was published.
+    pub fn latest(&self) -> impl Iterator<Item = (SymbolId, u64)> {
+        let symbols = self.symbols.iter();
+        symbols.map(|(symbol, events)| (*symbol, events.next_number() - 1))
+    }
+
     /// A packet without messages that says how far each symbol is, for gateways that missed the last ones.
     #[must_use]
     pub fn heartbeat(&self, now_ns: u64) -> Packet {
-        let latest = self.symbols.iter();
         Packet {
             release_ns: now_ns.saturating_add(self.hold_ns),
             messages: Vec::new(),
-            latest: latest
-                .map(|(symbol, events)| (*symbol, events.next_number() - 1))
-                .collect(),
+            latest: self.latest().collect(),
         }
     }
 

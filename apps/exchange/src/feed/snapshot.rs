@@ -52,6 +52,19 @@ impl BookSnapshot {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::default();
+        self.write(&mut out);
+        out.bytes
+    }
+
+    /// The snapshot in some bytes.
+    ///
+    /// # Errors
+    /// Why they are none.
+    pub fn from_bytes(bytes: &[u8]) -> Result<BookSnapshot, WireError> {
+        Reader::whole(bytes, BookSnapshot::read)
+    }
+
+    pub(crate) fn write(&self, out: &mut Writer) {
         out.u16(self.symbol.0);
         out.u64(self.sequence);
         out.u8(self.phase.code());
@@ -62,34 +75,27 @@ impl BookSnapshot {
             out.u32(order.price.0);
             out.u64(order.open);
         }
-        out.bytes
     }
 
-    /// The snapshot in some bytes.
-    ///
-    /// # Errors
-    /// Why they are none.
-    pub fn from_bytes(bytes: &[u8]) -> Result<BookSnapshot, WireError> {
-        Reader::whole(bytes, |from| {
-            let mut snapshot = BookSnapshot {
-                symbol: SymbolId(from.u16()?),
-                sequence: from.u64()?,
-                phase: Phase::of_code(from.u8()?)?,
-                orders: Vec::new(),
-            };
-            let count = from.length(21)?;
-            if count > ORDERS_MAX as usize {
-                return Err(WireError::Value("orders"));
-            }
-            for _ in 0..count {
-                snapshot.orders.push(PublicOrder {
-                    number: OrderNumber(from.u64()?),
-                    side: Side::of_code(from.u8()?)?,
-                    price: Price(from.u32()?),
-                    open: from.u64()?,
-                });
-            }
-            Ok(snapshot)
-        })
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<BookSnapshot, WireError> {
+        let mut snapshot = BookSnapshot {
+            symbol: SymbolId(from.u16()?),
+            sequence: from.u64()?,
+            phase: Phase::of_code(from.u8()?)?,
+            orders: Vec::new(),
+        };
+        let count = from.length(21)?;
+        if count > ORDERS_MAX as usize {
+            return Err(WireError::Value("orders"));
+        }
+        for _ in 0..count {
+            snapshot.orders.push(PublicOrder {
+                number: OrderNumber(from.u64()?),
+                side: Side::of_code(from.u8()?)?,
+                price: Price(from.u32()?),
+                open: from.u64()?,
+            });
+        }
+        Ok(snapshot)
     }
 }

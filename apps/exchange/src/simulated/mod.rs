@@ -13,6 +13,9 @@ mod network;
 mod participants;
 mod world;
 
+pub(crate) use network::exponential;
+pub(crate) use participants::{Name, Participants};
+
 use crate::fair::{InboundUnfairness, OutboundUnfairness, SequencerStats};
 use crate::histogram::Histogram;
 

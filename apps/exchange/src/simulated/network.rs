@@ -40,7 +40,7 @@ impl<E> Timeline<E> {
 }
 
 /// A time with an exponential distribution.
-pub(super) fn exponential(rng: &mut Rng, mean_ns: u64) -> u64 {
+pub(crate) fn exponential(rng: &mut Rng, mean_ns: u64) -> u64 {
     // A whole number of a million parts, so that the logarithm is that of no zero.
     let part = f64::from(rng.u32(1..=1_000_000)) / 1_000_000.0;
     (-part.ln() * mean_ns as f64) as u64

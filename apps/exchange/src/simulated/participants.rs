@@ -11,27 +11,37 @@ use std::collections::BTreeMap;
 const WAITING_MAX: u64 = 8;
 
 /// What names a request.
-pub(super) type Name = (SymbolId, u16, u64);
+pub(crate) type Name = (SymbolId, u16, u64);
 
 /// A request without an answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
-    pub(super) request: Request,
-    pub(super) sent_ns: u64,
+pub(crate) struct Waiting {
+    pub(crate) request: Request,
+    pub(crate) sent_ns: u64,
     pub(super) attempts: u16,
 }
 
 /// All participants together.
 #[derive(Debug, Default)]
-pub(super) struct Participants {
+pub(crate) struct Participants {
+    /// The number before the first one of a participant in a symbol.
+    before: u64,
     numbers: BTreeMap<(SymbolId, u16), u64>,
-    pub(super) waiting: BTreeMap<Name, Waiting>,
-    pub(super) sent: u64,
+    pub(crate) waiting: BTreeMap<Name, Waiting>,
+    pub(crate) sent: u64,
 }
 
 impl Participants {
+    /// Participants who number their requests from one on.
+    pub(crate) fn from_number(first: u64) -> Self {
+        Participants {
+            before: first.saturating_sub(1),
+            ..Participants::default()
+        }
+    }
+
     /// A new request, unless the participant that was drawn waits for too many answers.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         &mut self,
         rng: &mut Rng,
         scenario: &Scenario,
@@ -40,7 +50,8 @@ impl Participants {
         let symbol = SymbolId(rng.u16(0..scenario.symbols.max(1)));
         let participant = rng.u16(0..scenario.participants.max(1));
         let of_one = (symbol, participant, 0)..=(symbol, participant, u64::MAX);
-        let number = self.numbers.entry((symbol, participant)).or_default();
+        let number = self.numbers.entry((symbol, participant));
+        let number = number.or_insert(self.before);
         // What waits for longest bounds how old a number may come again.
         let oldest = self.waiting.range(of_one).next();
         if oldest.is_some_and(|(name, _)| *number - name.2 >= WAITING_MAX) {

@@ -212,7 +212,9 @@ impl World {
             Event::Answer(at, request, outcome) => {
                 let machine = &mut self.gateways[at];
                 if machine.is_up {
-                    machine.gateway.handle_answer(&request);
+                    let (symbol, participant, number) =
+                        (request.symbol, request.participant, request.number);
+                    machine.gateway.handle_answer(symbol, participant, number);
                     let event = Event::AtParticipant(request, outcome);
                     self.line.after(NEAR_NS, event);
                 }

@@ -1,0 +1,117 @@
+//! Links to replicas: who leads, and who is asked for what is missing.
+
+use super::Event;
+use crate::exchange::GatewayId;
+use crate::link::{FromReplica, ToReplica};
+use crate::live::clock;
+use crate::live::connection::{self, Outbox};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+/// The pause before a replica that is not there is dialled again.
+const DIAL_PAUSE: Duration = Duration::from_millis(20);
+/// How long dialling may take.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The links of a gateway, by the places of replicas.
+#[derive(Debug)]
+pub(super) struct ReplicaLinks {
+    outboxes: Vec<Option<Outbox>>,
+    leader: Option<usize>,
+    /// The replica that is asked next.
+    next: usize,
+}
+
+/// Keeps a link to a replica, for as long as the gateway runs.
+pub(super) async fn keep(
+    replica: usize,
+    address: String,
+    gateway: GatewayId,
+    events: mpsc::Sender<Event>,
+) {
+    loop {
+        let dialled = tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(&address)).await;
+        if let Ok(Ok(stream)) = dialled {
+            let (outbox, outgoing) = Outbox::new();
+            outbox.send(ToReplica::Hello(gateway).to_bytes());
+            if events.send(Event::Linked(replica, outbox)).await.is_err() {
+                return;
+            }
+            let heard = |message| Event::Heard(replica, message);
+            // Why it broke is told by the replica.
+            let _ = connection::run(stream, outgoing, FromReplica::take, &events, heard).await;
+            if events.send(Event::Unlinked(replica)).await.is_err() {
+                return;
+            }
+        }
+        tokio::time::sleep(DIAL_PAUSE).await;
+    }
+}
+
+impl ReplicaLinks {
+    pub(super) fn new(replicas: usize) -> Self {
+        ReplicaLinks {
+            outboxes: vec![None; replicas],
+            leader: None,
+            next: 0,
+        }
+    }
+
+    pub(super) fn begin(&mut self, replica: usize, outbox: Outbox) {
+        self.outboxes[replica] = Some(outbox);
+    }
+
+    pub(super) fn end(&mut self, replica: usize) {
+        self.outboxes[replica] = None;
+        self.lead(replica, false);
+    }
+
+    /// Learns whether a replica leads; says whether requests go to another one from now on.
+    pub(super) fn lead(&mut self, replica: usize, leads: bool) -> bool {
+        match leads {
+            true => self.leader.replace(replica) != Some(replica),
+            false => {
+                self.leader = self.leader.filter(|leader| *leader != replica);
+                false
+            }
+        }
+    }
+
+    pub(super) fn leader(&self) -> Option<usize> {
+        self.leader
+    }
+
+    pub(super) fn send_to_leader(&mut self, message: &ToReplica) {
+        if let Some(leader) = self.leader {
+            self.send(leader, message);
+        }
+    }
+
+    /// Asks a replica, each time another one of those that are there.
+    pub(super) fn ask(&mut self, message: &ToReplica) {
+        for _ in 0..self.outboxes.len() {
+            self.next = (self.next + 1) % self.outboxes.len();
+            if self.outboxes[self.next].is_some() {
+                return self.send(self.next, message);
+            }
+        }
+    }
+
+    pub(super) fn tell_time(&mut self, replica: usize, asked_ns: u64) {
+        let now_ns = clock::now().clock_ns;
+        let answer = ToReplica::Clock {
+            asked_ns,
+            received_ns: now_ns,
+            answered_ns: now_ns,
+        };
+        self.send(replica, &answer);
+    }
+
+    fn send(&mut self, replica: usize, message: &ToReplica) {
+        let outbox = &mut self.outboxes[replica];
+        if outbox.as_ref().is_some_and(|outbox| !outbox.send(message.to_bytes())) {
+            *outbox = None;
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a gateway knows of symbols: events as they come, and the book that it shows.
+
+use super::GatewayMachine;
+use crate::entry::event_reports;
+use crate::exchange::{SYMBOLS_MAX, SymbolEvent, SymbolId};
+use crate::feed::{BookSnapshot, FollowedBook, InOrder, MarketMessage, Packet};
+use crate::link::ToReplica;
+use crate::live::clock;
+use std::collections::VecDeque;
+
+/// How many messages of a symbol are kept for subscribers who missed some.
+const RECENT_MAX: usize = 4096;
+/// How many events of a symbol wait for those before them.
+const WAITING_MAX: usize = 4096;
+
+/// A symbol, as a gateway knows it.
+#[derive(Debug)]
+pub(super) struct Market {
+    /// The book, as of the last message that was shown.
+    pub(super) book: FollowedBook,
+    /// The messages that were shown last.
+    pub(super) recent: VecDeque<MarketMessage>,
+    /// Events for the owners of orders, who are told in order and at once.
+    events: InOrder<SymbolEvent>,
+}
+
+impl Market {
+    fn new(symbol: SymbolId) -> Market {
+        Market {
+            book: FollowedBook::new(symbol),
+            recent: VecDeque::new(),
+            events: InOrder::new(1, WAITING_MAX),
+        }
+    }
+
+    /// The messages from a sequence on, if they are kept.
+    pub(super) fn messages_from(
+        &self,
+        sequence: u64,
+    ) -> Option<impl Iterator<Item = &MarketMessage>> {
+        let first = self.book.sequence() + 1 - self.recent.len() as u64;
+        let skipped = sequence.checked_sub(first)?;
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        Some(self.recent.iter().skip(skipped))
+    }
+}
+
+impl GatewayMachine {
+    /// Tells owners of committed events, and holds these for everybody else.
+    pub(super) fn take_events(&mut self, release_ns: u64, events: &[SymbolEvent]) {
+        let messages = events.iter().map(MarketMessage::of).collect();
+        self.take_packet(&Packet {
+            release_ns,
+            messages,
+            latest: Vec::new(),
+        });
+        for event in events {
+            let Some(market) = self.market(event.symbol) else {
+                continue;
+            };
+            market.events.insert(event.event.sequence, *event);
+            let mut ready = Vec::new();
+            while let Some(event) = market.events.pop() {
+                ready.extend(event_reports(&event));
+            }
+            for (participant, report) in ready {
+                self.sessions.tell(participant, &report);
+            }
+        }
+        self.fetch();
+    }
+
+    pub(super) fn take_latest(&mut self, latest: Vec<(SymbolId, u64)>) {
+        for (symbol, _) in &latest {
+            self.market(*symbol);
+        }
+        self.take_packet(&Packet {
+            latest,
+            ..Packet::default()
+        });
+        self.fetch();
+    }
+
+    fn take_packet(&mut self, packet: &Packet) {
+        self.hold.handle_packet(clock::now(), packet);
+    }
+
+    /// Goes on with the open orders of a symbol, where nobody keeps the messages before them.
+    pub(super) fn take_book(&mut self, snapshot: BookSnapshot) {
+        let symbol = snapshot.symbol;
+        let Some(market) = self.market(symbol) else {
+            return;
+        };
+        if snapshot.sequence <= market.book.sequence() {
+            return;
+        }
+        match FollowedBook::from_snapshot(&snapshot) {
+            Ok(book) => market.book = book,
+            Err(error) => return eprintln!("a snapshot of symbol {}: {error}", symbol.0),
+        }
+        market.recent.clear();
+        market.events.skip_to(snapshot.sequence.saturating_add(1));
+        self.hold.handle_forgotten(symbol, snapshot.sequence);
+        self.subscribers.book(snapshot);
+        self.fetching = None;
+        self.fetch();
+    }
+
+    /// Shows what is due.
+    pub(super) fn show(&mut self) {
+        let now = clock::now();
+        let mut shown = Vec::new();
+        while let Some(released) = self.hold.poll(now) {
+            self.status.shown += 1;
+            self.status.late += u64::from(released.is_late);
+            let message = released.message;
+            let Some(market) = self.market(message.symbol) else {
+                continue;
+            };
+            if let Err(error) = market.book.apply(&message) {
+                // The exchange said what cannot be: the book is wrong until its next snapshot.
+                eprintln!("symbol {}: {error}", message.symbol.0);
+            }
+            if market.recent.len() == RECENT_MAX {
+                market.recent.pop_front();
+            }
+            market.recent.push_back(message);
+            shown.push((released.release_ns, message));
+        }
+        self.subscribers.show(&shown);
+    }
+
+    /// Asks a replica for what is missing, unless one was asked just now.
+    pub(super) fn fetch(&mut self) {
+        if let Some((symbol, missing)) = self.hold.missing()
+            && self.fetching != Some((symbol, missing.start))
+        {
+            self.fetching = Some((symbol, missing.start));
+            let from = missing.start;
+            self.links.ask(&ToReplica::Fetch { symbol, from });
+        }
+    }
+
+    /// Asks again for what nobody has sent.
+    pub(super) fn fetch_again(&mut self) {
+        self.fetching = None;
+        self.fetch();
+    }
+
+    pub(super) fn market(&mut self, symbol: SymbolId) -> Option<&mut Market> {
+        if self.markets.len() >= SYMBOLS_MAX && !self.markets.contains_key(&symbol) {
+            return None;
+        }
+        let market = self.markets.entry(symbol);
+        Some(market.or_insert_with(|| Market::new(symbol)))
+    }
+}

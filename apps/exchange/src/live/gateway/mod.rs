@@ -1,0 +1,196 @@
+//! A gateway as a process: orders of participants come in here, and what happens is shown here.
+//!
+//! It has a link to every replica. Requests are stamped and sent to the one that leads; events come from it, and what is
+//! missed is fetched from any. Owners of orders are told at once, everybody else at the time of release.
+
+mod feed;
+mod links;
+mod market;
+mod orders;
+
+use super::clock;
+use super::connection::Outbox;
+use super::timer::Timer;
+use crate::entry::ClientMessage;
+use crate::exchange::{GatewayId, SymbolId};
+use crate::fair::{Gateway, ReleaseHold};
+use crate::link::{FeedRequest, FromReplica, GatewayStatus};
+use feed::Subscribers;
+use links::ReplicaLinks;
+use market::Market;
+use orders::Sessions;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// When a request without an answer is sent again, in ns.
+const RESEND_NS: u64 = 100_000_000;
+/// How many requests wait for their answers at a time.
+const PENDING_MAX: usize = 16_384;
+/// The longest that market data is held, in ns.
+const HOLD_MAX_NS: u64 = 1_000_000_000;
+/// How many events wait for the gateway.
+const EVENTS_MAX: usize = 8192;
+/// The time between two heartbeats for subscribers, and after which something is fetched again.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How a gateway is set up.
+#[derive(Clone, Debug)]
+pub struct GatewayOptions {
+    /// The gateway's number, which no other one has.
+    pub id: GatewayId,
+    /// The addresses of replicas for gateways.
+    pub replicas: Vec<String>,
+    /// The address for orders.
+    pub orders: String,
+    /// The address for the feed.
+    pub feed: String,
+}
+
+/// What a gateway hears of.
+#[derive(Debug)]
+enum Event {
+    Linked(usize, Outbox),
+    Heard(usize, FromReplica),
+    Unlinked(usize),
+    SessionBegun(u64, Outbox),
+    SessionSays(u64, ClientMessage),
+    SessionEnded(u64),
+    SubscriberBegun(u64, Outbox),
+    SubscriberSays(u64, FeedRequest),
+    SubscriberEnded(u64),
+}
+
+/// Runs a gateway for ever.
+///
+/// # Errors
+/// Why it does not start, or cannot go on.
+pub async fn run(options: GatewayOptions) -> Result<(), Box<dyn Error>> {
+    let bound = async |what: &str, address: &str| {
+        let listener = TcpListener::bind(address).await;
+        listener.map_err(|error| format!("{what} cannot be taken at {address}: {error}"))
+    };
+    let orders = bound("orders", &options.orders).await?;
+    let subscribers = bound("subscribers", &options.feed).await?;
+    let (events, heard) = mpsc::channel(EVENTS_MAX);
+    tokio::spawn(orders::accept(orders, events.clone()));
+    tokio::spawn(feed::accept(subscribers, events.clone()));
+    for (place, address) in options.replicas.iter().enumerate() {
+        let link = links::keep(place, address.clone(), options.id, events.clone());
+        tokio::spawn(link);
+    }
+    let machine = GatewayMachine {
+        links: ReplicaLinks::new(options.replicas.len()),
+        gateway: Gateway::new(options.id, RESEND_NS, PENDING_MAX),
+        hold: ReleaseHold::new(HOLD_MAX_NS),
+        markets: BTreeMap::new(),
+        sessions: Sessions::default(),
+        subscribers: Subscribers::default(),
+        status: GatewayStatus::default(),
+        fetching: None,
+        timer: Timer::new()?,
+        armed_ns: None,
+    };
+    Ok(machine.run(heard).await?)
+}
+
+struct GatewayMachine {
+    links: ReplicaLinks,
+    gateway: Gateway,
+    hold: ReleaseHold,
+    markets: BTreeMap<SymbolId, Market>,
+    sessions: Sessions,
+    subscribers: Subscribers,
+    status: GatewayStatus,
+    /// What a replica was asked for: the first missing event of a symbol.
+    fetching: Option<(SymbolId, u64)>,
+    timer: Timer,
+    /// When the timer goes off, by the steady clock.
+    armed_ns: Option<u64>,
+}
+
+impl GatewayMachine {
+    async fn run(mut self, mut heard: mpsc::Receiver<Event>) -> io::Result<()> {
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                Some(event) = heard.recv() => self.handle(event),
+                fired = self.timer.wait() => {
+                    fired?;
+                    self.armed_ns = None;
+                }
+                _ = tick.tick() => self.tick(),
+            }
+            self.show();
+            self.send_again();
+            self.arm()?;
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Linked(replica, outbox) => self.links.begin(replica, outbox),
+            Event::Heard(replica, message) => self.hear(replica, message),
+            Event::Unlinked(replica) => self.links.end(replica),
+            Event::SessionBegun(session, outbox) => self.sessions.begin(session, outbox),
+            Event::SessionSays(session, message) => self.session_says(session, message),
+            Event::SessionEnded(session) => self.sessions.end(session),
+            Event::SubscriberBegun(subscriber, outbox) => self.greet(subscriber, outbox),
+            Event::SubscriberSays(subscriber, request) => self.subscriber_says(subscriber, request),
+            Event::SubscriberEnded(subscriber) => self.subscribers.end(subscriber),
+        }
+    }
+
+    fn hear(&mut self, replica: usize, message: FromReplica) {
+        match message {
+            FromReplica::Leads(leads) => {
+                if self.links.lead(replica, leads) {
+                    // What the leader before it held is lost.
+                    self.send_all_again();
+                }
+            }
+            FromReplica::Answer(answered) => self.answered(&answered),
+            FromReplica::Events { release_ns, events } => self.take_events(release_ns, &events),
+            FromReplica::Status { latest, requests } => {
+                if self.links.leader() == Some(replica) {
+                    self.status.requests = requests;
+                }
+                self.take_latest(latest);
+            }
+            FromReplica::Book(snapshot) => self.take_book(snapshot),
+            FromReplica::Clock(asked_ns) => self.links.tell_time(replica, asked_ns),
+        }
+    }
+
+    fn tick(&mut self) {
+        self.fetch_again();
+        self.heartbeat();
+    }
+
+    /// Sets the timer to when something is to be shown or sent again next.
+    fn arm(&mut self) -> io::Result<()> {
+        let resend_ns = self.gateway.next_resend_ns();
+        let due_ns = self.hold.next_release_ns().into_iter().chain(resend_ns);
+        let Some(due_ns) = due_ns.min() else {
+            return Ok(());
+        };
+        // A wake-up that comes too early costs less than setting the timer for each message.
+        if self.armed_ns.is_none_or(|armed_ns| due_ns < armed_ns) {
+            let after_ns = due_ns.saturating_sub(clock::now().steady_ns);
+            self.timer.set(Some(after_ns))?;
+            self.armed_ns = Some(due_ns);
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> GatewayStatus {
+        GatewayStatus {
+            leader: self.links.leader().map_or(0, |place| place as u16 + 1),
+            pending: self.gateway.pending() as u64,
+            ..self.status
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How an exchange on this machine is set up, and where its processes are reached.
+
+use quorate::{Durability, Protocol};
+use std::io;
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+/// How an exchange on this machine is set up.
+#[derive(Clone, Debug)]
+pub struct ExchangeOptions {
+    /// How many replicas there are.
+    pub replicas: u16,
+    /// How many gateways there are.
+    pub gateways: u16,
+    /// How many symbols are traded.
+    pub symbols: u16,
+    /// How many participants are admitted.
+    pub participants: u16,
+    /// The time from a stamp to its release to the log, in ns.
+    pub order_delay_ns: u64,
+    /// The time for which gateways hold market data, in ns.
+    pub hold_ns: u64,
+    /// The protocol by which replicas agree.
+    pub protocol: Protocol,
+    /// What survives a crash.
+    pub durability: Durability,
+    /// The folder of the data, with one folder for each replica.
+    pub folder: PathBuf,
+}
+
+impl Default for ExchangeOptions {
+    fn default() -> Self {
+        ExchangeOptions {
+            replicas: 3,
+            gateways: 2,
+            symbols: 8,
+            participants: 16,
+            order_delay_ns: 1_000_000,
+            hold_ns: 2_000_000,
+            protocol: Protocol::default(),
+            durability: Durability::default(),
+            folder: PathBuf::from("exchange"),
+        }
+    }
+}
+
+/// The addresses of an exchange's processes, all on this machine.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Where replicas reach each other.
+    pub peers: Vec<String>,
+    /// Where gateways reach replicas.
+    pub replicas: Vec<String>,
+    /// Where participants reach gateways.
+    pub orders: Vec<String>,
+    /// Where subscribers reach gateways.
+    pub feeds: Vec<String>,
+}
+
+impl Places {
+    /// Places at ports from one on: those of replicas for each other, those of replicas for gateways, and two for each
+    /// gateway, for orders and for the feed.
+    #[must_use]
+    pub fn from_port(options: &ExchangeOptions, port: u16) -> Places {
+        let mut ports = port..;
+        Places::at(options, || ports.next().unwrap_or(u16::MAX))
+    }
+
+    /// Places at ports that are free.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn free(options: &ExchangeOptions) -> io::Result<Places> {
+        let count = 2 * usize::from(options.replicas) + 2 * usize::from(options.gateways);
+        // All of them are taken at a time, so that no port comes twice.
+        let taken: io::Result<Vec<TcpListener>> =
+            (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+        let taken = taken?;
+        let ports: io::Result<Vec<u16>> = taken
+            .iter()
+            .map(|one| one.local_addr().map(|address| address.port()))
+            .collect();
+        let mut ports = ports?.into_iter();
+        Ok(Places::at(options, || ports.next().unwrap_or(u16::MAX)))
+    }
+
+    fn at(options: &ExchangeOptions, mut port: impl FnMut() -> u16) -> Places {
+        let mut addresses = |count: u16| -> Vec<String> {
+            (0..count).map(|_| format!("127.0.0.1:{}", port())).collect()
+        };
+        Places {
+            peers: addresses(options.replicas),
+            replicas: addresses(options.replicas),
+            orders: addresses(options.gateways),
+            feeds: addresses(options.gateways),
+        }
+    }
+}
