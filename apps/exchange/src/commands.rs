@@ -9,7 +9,6 @@ use quorate_exchange::live::{
 };
 use std::error::Error;
 use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::{env, fs, io, process, thread};
 
 type Done = Result<(), Box<dyn Error>>;
@@ -155,29 +154,13 @@ pub(crate) fn bench(mut options: Options) -> Done {
         kills,
     };
     options.finish()?;
-    let folder = NewFolder::begin(&bench.exchange.folder)?;
-    let seen = block_on(live::bench(bench.clone()))??;
-    drop(folder);
+    let folder = &bench.exchange.folder;
+    fs::create_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let seen = block_on(live::bench(bench.clone()))?;
+    let seen = seen.map_err(|why| format!("{why}; logs are in {}", folder.display()))?;
+    fs::remove_dir_all(folder)?;
     print(&bench, &seen);
     Ok(())
-}
-
-/// A folder that was not there before, and is not there after.
-struct NewFolder(PathBuf);
-
-impl NewFolder {
-    fn begin(path: &Path) -> io::Result<NewFolder> {
-        fs::create_dir(path)?;
-        Ok(NewFolder(path.to_owned()))
-    }
-}
-
-impl Drop for NewFolder {
-    fn drop(&mut self) {
-        if thread::panicking() || fs::remove_dir_all(&self.0).is_err() {
-            eprintln!("{} stays", self.0.display());
-        }
-    }
 }
 
 fn print(bench: &BenchOptions, seen: &BenchSeen) {
@@ -186,7 +169,8 @@ fn print(bench: &BenchOptions, seen: &BenchSeen) {
     let share = |part: u64, of: u64| 100.0 * part as f64 / (of as f64).max(1.0);
     let (load, exchange) = (&seen.load, &bench.exchange);
     println!(
-        "{} replicas ({}), {} gateways, {} participants, {} symbols; requests are held for {} us, market data for {} us",
+        "{} replicas ({}), {} gateways, {} participants, {} symbols; requests are held for {} us, \
+         market data for {} us",
         exchange.replicas,
         exchange.protocol.name(),
         exchange.gateways,
@@ -200,11 +184,23 @@ fn print(bench: &BenchOptions, seen: &BenchSeen) {
     println!("| requests/s offered | {} |", bench.load.rate);
     println!("| requests/s answered | {per_second:.0} |");
     println!("| requests answered | {} |", load.answered);
-    println!("| of these, sent to another leader again | {} |", load.repeated);
+    println!(
+        "| of these, sent to another leader again | {} |",
+        load.repeated
+    );
     println!("| not made, for too many waited | {} |", load.skipped);
-    println!("| request to answer, p50, p99 | {} |", both(&load.confirmed));
-    println!("| order to report of its trade, p50, p99 | {} |", both(&load.executed));
-    println!("| longest time between two answers | {} us |", load.longest_pause_ns / 1000);
+    println!(
+        "| request to answer, p50, p99 | {} |",
+        both(&load.confirmed)
+    );
+    println!(
+        "| order to report of its trade, p50, p99 | {} |",
+        both(&load.executed)
+    );
+    println!(
+        "| longest time between two answers | {} us |",
+        load.longest_pause_ns / 1000
+    );
     let requests = seen.gateways[0].requests;
     let inbound = requests.inbound;
     println!(
@@ -220,7 +216,10 @@ fn print(bench: &BenchOptions, seen: &BenchSeen) {
         (late + one.late, shown + one.shown)
     });
     println!("| unfair out: shown late | {:.2} % |", share(late, shown));
-    println!("| first to last gateway, p50, p99 | {} |", both(&seen.outbound.spreads));
+    println!(
+        "| first to last gateway, p50, p99 | {} |",
+        both(&seen.outbound.spreads)
+    );
     println!("| trades, each told once to all | {} |", seen.trades);
     println!("| leaders killed | {} |", seen.kills);
     if seen.relayed.total() > 0 {

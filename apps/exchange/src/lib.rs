@@ -4,8 +4,8 @@
 //! to it, so that replicas which are told the same come to the same. [`exchange`] is the state machine of many symbols
 //! that replicas run.
 //! [`feed`] is what everybody sees of it, and [`entry`] what a participant and the exchange say to each other.
-//! [`fair`] gives all participants the same access, and [`simulated`] runs all of it in virtual time. In [`live`] it runs
-//! as processes, which say to each other what is in [`link`].
+//! [`fair`] gives all participants the same access, and [`simulated`] runs all of it in virtual time. In [`live`] it
+//! runs as processes, which say to each other what is in [`link`].
 
 pub mod book;
 pub mod entry;

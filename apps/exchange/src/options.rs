@@ -56,7 +56,8 @@ impl Options {
     /// # Errors
     /// Why its value is none.
     pub(crate) fn need<T: FromStr>(&mut self, name: &str) -> Result<T, String> {
-        self.find(name)?.ok_or_else(|| format!("--{name} is missing"))
+        self.find(name)?
+            .ok_or_else(|| format!("--{name} is missing"))
     }
 
     /// Ends the options.

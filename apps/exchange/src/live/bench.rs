@@ -212,7 +212,9 @@ async fn kill_leaders(
         let is_killed = async {
             loop {
                 let leader = usize::from(lock(shared).statuses[0].leader);
-                let process = leader.checked_sub(1).and_then(|at| processes.replicas.get(at));
+                let process = leader
+                    .checked_sub(1)
+                    .and_then(|at| processes.replicas.get(at));
                 if process.is_some_and(|process| process.kill()) {
                     return;
                 }
@@ -228,7 +230,11 @@ async fn kill_leaders(
 /// Waits until all subscribers were told of every trade that participants were told of, if that ever is.
 async fn settle(shared: &Shared, executions: u64) {
     let settled = async {
-        while lock(shared).trades.iter().any(|trades| 2 * trades < executions) {
+        while lock(shared)
+            .trades
+            .iter()
+            .any(|trades| 2 * trades < executions)
+        {
             tokio::time::sleep(STATUS_PAUSE).await;
         }
         // What is no trade may follow the last one.
@@ -241,7 +247,10 @@ async fn settle(shared: &Shared, executions: u64) {
 fn check(load: &LoadSeen, seen: &Watched) -> Result<(), String> {
     if load.answered != load.sent {
         let missing = load.sent - load.answered;
-        return Err(format!("{missing} of {} requests have no answer", load.sent));
+        return Err(format!(
+            "{missing} of {} requests have no answer",
+            load.sent
+        ));
     }
     for (at, (trades, books)) in seen.trades.iter().zip(&seen.books).enumerate() {
         let gateway = GatewayId(at as u16 + 1).0;

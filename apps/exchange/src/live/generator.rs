@@ -188,7 +188,10 @@ impl Traders {
             number: request.number,
             action: request.action,
         });
-        if outbox.as_ref().is_some_and(|outbox| !outbox.send(message.to_bytes())) {
+        if outbox
+            .as_ref()
+            .is_some_and(|outbox| !outbox.send(message.to_bytes()))
+        {
             *outbox = None;
         }
     }

@@ -73,8 +73,9 @@ impl Places {
     pub fn free(options: &ExchangeOptions) -> io::Result<Places> {
         let count = 2 * usize::from(options.replicas) + 2 * usize::from(options.gateways);
         // All of them are taken at a time, so that no port comes twice.
-        let taken: io::Result<Vec<TcpListener>> =
-            (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+        let taken: io::Result<Vec<TcpListener>> = (0..count)
+            .map(|_| TcpListener::bind("127.0.0.1:0"))
+            .collect();
         let taken = taken?;
         let ports: io::Result<Vec<u16>> = taken
             .iter()
@@ -86,7 +87,9 @@ impl Places {
 
     fn at(options: &ExchangeOptions, mut port: impl FnMut() -> u16) -> Places {
         let mut addresses = |count: u16| -> Vec<String> {
-            (0..count).map(|_| format!("127.0.0.1:{}", port())).collect()
+            (0..count)
+                .map(|_| format!("127.0.0.1:{}", port()))
+                .collect()
         };
         Places {
             peers: addresses(options.replicas),

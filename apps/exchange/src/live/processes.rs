@@ -42,7 +42,10 @@ pub(super) struct Processes {
 
 impl Program {
     fn spawn(&self) -> io::Result<Child> {
-        let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log)?;
         Command::new(&self.path)
             .args(&self.args)
             // Its end of this pipe tells it when this process is gone, however that dies.
@@ -64,7 +67,10 @@ impl Program {
             pid.store(0, Ordering::Relaxed);
             drop(pipe);
             if tells && let Ok(status) = ended {
-                eprintln!("{} (process {id}) ended: {status}; it is started again", self.name);
+                eprintln!(
+                    "{} (process {id}) ended: {status}; it is started again",
+                    self.name
+                );
             }
             child = loop {
                 tokio::time::sleep(RESTART_PAUSE).await;
@@ -133,7 +139,10 @@ impl Processes {
         let replicas = replicas.collect::<io::Result<_>>()?;
         let gateways = (0..places.orders.len()).map(|at| {
             let links: Vec<String> = (0..places.replicas.len()).map(|to| links(at, to)).collect();
-            one(format!("gateway-{}", at + 1), gateway_args(places, at, &links))
+            one(
+                format!("gateway-{}", at + 1),
+                gateway_args(places, at, &links),
+            )
         });
         Ok(Processes {
             replicas,

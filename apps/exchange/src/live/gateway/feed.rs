@@ -92,9 +92,8 @@ impl Subscribers {
     pub(super) fn book(&mut self, snapshot: BookSnapshot) {
         let symbol = snapshot.symbol;
         let bytes = FeedFrame::Book(snapshot).to_bytes();
-        self.subscribers.retain(|_, one| {
-            !one.symbols.contains(&symbol) || one.outbox.send(bytes.clone())
-        });
+        self.subscribers
+            .retain(|_, one| !one.symbols.contains(&symbol) || one.outbox.send(bytes.clone()));
     }
 
     fn send(&mut self, subscriber: u64, frame: &FeedFrame) {

@@ -18,6 +18,8 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct ReplicaLinks {
     outboxes: Vec<Option<Outbox>>,
+    /// Whether each replica says that it leads. One that comes back may say so for a moment.
+    leads: Vec<bool>,
     leader: Option<usize>,
     /// The replica that is asked next.
     next: usize,
@@ -53,6 +55,7 @@ impl ReplicaLinks {
     pub(super) fn new(replicas: usize) -> Self {
         ReplicaLinks {
             outboxes: vec![None; replicas],
+            leads: vec![false; replicas],
             leader: None,
             next: 0,
         }
@@ -62,20 +65,22 @@ impl ReplicaLinks {
         self.outboxes[replica] = Some(outbox);
     }
 
-    pub(super) fn end(&mut self, replica: usize) {
+    /// Forgets a link that ended; says whether requests go to another replica from now on.
+    pub(super) fn end(&mut self, replica: usize) -> bool {
         self.outboxes[replica] = None;
-        self.lead(replica, false);
+        self.lead(replica, false)
     }
 
     /// Learns whether a replica leads; says whether requests go to another one from now on.
     pub(super) fn lead(&mut self, replica: usize, leads: bool) -> bool {
-        match leads {
-            true => self.leader.replace(replica) != Some(replica),
-            false => {
-                self.leader = self.leader.filter(|leader| *leader != replica);
-                false
-            }
+        self.leads[replica] = leads;
+        let before = self.leader;
+        if leads {
+            self.leader = Some(replica);
+        } else if before == Some(replica) {
+            self.leader = self.leads.iter().position(|leads| *leads);
         }
+        self.leader != before && self.leader.is_some()
     }
 
     pub(super) fn leader(&self) -> Option<usize> {
@@ -110,8 +115,28 @@ impl ReplicaLinks {
 
     fn send(&mut self, replica: usize, message: &ToReplica) {
         let outbox = &mut self.outboxes[replica];
-        if outbox.as_ref().is_some_and(|outbox| !outbox.send(message.to_bytes())) {
+        if outbox
+            .as_ref()
+            .is_some_and(|outbox| !outbox.send(message.to_bytes()))
+        {
             *outbox = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_that_takes_it_back_leaves_the_place_to_the_one_that_leads() {
+        let mut links = ReplicaLinks::new(3);
+        assert!(links.lead(2, true));
+        assert!(links.lead(1, true));
+        assert_eq!(links.leader(), Some(1));
+        assert!(links.lead(1, false));
+        assert_eq!(links.leader(), Some(2));
+        assert!(!links.end(2));
+        assert_eq!(links.leader(), None);
     }
 }

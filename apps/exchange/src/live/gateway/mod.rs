@@ -1,7 +1,7 @@
 //! A gateway as a process: orders of participants come in here, and what happens is shown here.
 //!
-//! It has a link to every replica. Requests are stamped and sent to the one that leads; events come from it, and what is
-//! missed is fetched from any. Owners of orders are told at once, everybody else at the time of release.
+//! It has a link to every replica. Requests are stamped and sent to the one that leads; events come from it, and what
+//! is missed is fetched from any. Owners of orders are told at once, everybody else at the time of release.
 
 mod feed;
 mod links;
@@ -134,7 +134,11 @@ impl GatewayMachine {
         match event {
             Event::Linked(replica, outbox) => self.links.begin(replica, outbox),
             Event::Heard(replica, message) => self.hear(replica, message),
-            Event::Unlinked(replica) => self.links.end(replica),
+            Event::Unlinked(replica) => {
+                if self.links.end(replica) {
+                    self.send_all_again();
+                }
+            }
             Event::SessionBegun(session, outbox) => self.sessions.begin(session, outbox),
             Event::SessionSays(session, message) => self.session_says(session, message),
             Event::SessionEnded(session) => self.sessions.end(session),

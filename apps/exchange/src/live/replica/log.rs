@@ -21,11 +21,7 @@ const RULES: BookRules = BookRules {
 };
 
 /// Tells the replica whether it is to lead, for as long as it runs.
-pub(super) async fn watch_leader(
-    node: Arc<Node<Exchange>>,
-    me: u16,
-    events: mpsc::Sender<Event>,
-) {
+pub(super) async fn watch_leader(node: Arc<Node<Exchange>>, me: u16, events: mpsc::Sender<Event>) {
     let mut led = false;
     loop {
         let status = node.status().await;

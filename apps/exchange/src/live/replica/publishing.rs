@@ -13,12 +13,7 @@ use std::sync::Arc;
 const FULL_TICKS: u64 = 50;
 
 /// Sends a gateway what it misses of a symbol: some events, or the open orders where those are forgotten.
-pub(super) async fn serve(
-    node: Arc<Node<Exchange>>,
-    outbox: Outbox,
-    symbol: SymbolId,
-    from: u64,
-) {
+pub(super) async fn serve(node: Arc<Node<Exchange>>, outbox: Outbox, symbol: SymbolId, from: u64) {
     let most = ANSWER_MAX;
     let query = |query| node.query_at(query, Freshness::Local);
     let message = match query(Query::Events { symbol, from, most }).await {
