@@ -32,7 +32,7 @@ struct PeerState {
     id: ReplicaId,
     /// Its first slot not applied, as far as known.
     applied: Slot,
-    /// It was asked in vain, and nothing was heard of it since: others are asked before it.
+    /// Whether the peer was asked in vain, and nothing was heard of it since: others are asked before it.
     is_silent: bool,
     informed_ns: Option<u64>,
     informed_from: Slot,

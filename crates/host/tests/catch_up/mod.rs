@@ -1,6 +1,5 @@
 //! A follower that is behind: whom it asks, for what, and how often.
 
-use crate::disk::Disk;
 use crate::sequencer::{Journal, config, open};
 use crate::{Node, at, carry, write};
 use bytes::Bytes;
@@ -16,7 +15,7 @@ struct Serving {
     is_one_dead: bool,
 }
 
-/// What it took until a follower had all.
+/// The price of bringing a follower up to date.
 struct CaughtUp {
     bytes_sent: usize,
     took_ms: u64,
@@ -109,8 +108,8 @@ fn a_follower_whose_answers_are_long_under_way_fetches_little_twice() {
     assert!(long < short * 5 / 4, "{long} bytes, and {short} at once");
 }
 
-/// Scenario: of two peers that are ahead, one is dead. Asked after every answer of the other one, it would be waited for
-/// as many times as there are answers; where slots are large and an answer has two of them, for ever.
+/// Scenario: of two peers that are ahead, one is dead. Asked after every answer of the other one, it would be waited
+/// for as many times as there are answers; where slots are large and an answer has two of them, for ever.
 #[test]
 fn a_peer_that_is_dead_is_asked_last() {
     let both = Serving::default().catch_up().took_ms;
