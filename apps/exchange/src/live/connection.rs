@@ -18,7 +18,7 @@ const READ_BYTES: usize = 16 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox(mpsc::Sender<Vec<u8>>);
 
-/// The other end of an [`Outbox`].
+/// The end of an [`Outbox`] that a connection sends from.
 pub(crate) type Outgoing = mpsc::Receiver<Vec<u8>>;
 
 impl Outbox {
