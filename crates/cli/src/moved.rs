@@ -46,7 +46,7 @@ pub(crate) fn to_lab(command: &str, words: &[OsString]) -> Failure {
 }
 
 /// Benches of the laboratory, most of which `quorate bench` had once.
-const IN_LAB: [&str; 26] = [
+const IN_LAB: [&str; 27] = [
     "attack",
     "chaos",
     "clocks",
@@ -63,6 +63,7 @@ const IN_LAB: [&str; 26] = [
     "ranges",
     "redis",
     "redis-failover",
+    "redis-figures",
     "redis-move",
     "redis-rounds",
     "rings",

@@ -149,6 +149,9 @@ pub enum BenchCommand {
     /// Compare the face of Redis with Redis alone and with Redis that waits for its replicas, in turns
     #[command(after_help = REDIS_EXAMPLES)]
     Redis(redis::RedisArgs),
+    /// Measure what the papers of Rabia and Nezha show of Redis behind their protocols, beside what they publish
+    #[command(after_help = REDIS_FIGURES_EXAMPLES)]
+    RedisFigures(redis::figures::RedisFiguresArgs),
     /// Hurt replicas with the face of Redis under load, and check that one order explains all replies
     #[command(after_help = REDIS_ROUNDS_EXAMPLES)]
     RedisRounds(Box<faults::redis::RedisRoundsArgs>),
@@ -206,6 +209,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Cost(args) => ended(cost::run(&args)),
         BenchCommand::Repeats(args) => repeats::run(&args),
         BenchCommand::Redis(args) => ended(redis::run(&args)),
+        BenchCommand::RedisFigures(args) => ended(redis::figures::run(&args)),
         BenchCommand::RedisRounds(args) => faults::redis::run(&args),
         BenchCommand::RedisMove(args) => ended(redis_move::run(&args)),
         BenchCommand::RedisFailover(args) => faults::redis::failover::run(&args),
@@ -407,6 +411,13 @@ Examples:
   Two builds of the program:
     quorate-lab bench redis --systems rabia,rabia-other --other target/dist/quorate --runs set:60,set:60x16";
 
+const REDIS_FIGURES_EXAMPLES: &str = "\
+Examples:
+  The page and its picture (about twenty minutes):
+    quorate-lab bench redis-figures --page docs/results/figures-redis.md --plot docs/results/figures-redis.svg
+  A first impression of one figure:
+    quorate-lab bench redis-figures --figures nezha-12 --turns 1 --duration 2s";
+
 const REDIS_ROUNDS_EXAMPLES: &str = "\
 Examples:
   A hundred rounds of five kinds under one protocol, on the disk to test (about ten minutes):
@@ -415,7 +426,9 @@ Examples:
     quorate-lab bench redis-rounds --kind wipe --rounds 10 --seed 77
   Over real servers, which are hurt as well:
     quorate-lab bench redis-rounds --redis-server --kind kill,pause,wipe,switch,members,kill-server,pause-server
-    quorate-lab bench redis-rounds --redis-server --kind partition";
+    quorate-lab bench redis-rounds --redis-server --kind partition
+  Over real servers, each of which carries out every command:
+    quorate-lab bench redis-rounds --redis-server --redis-mode commands";
 
 const REDIS_FAILOVER_EXAMPLES: &str = "\
 Examples:

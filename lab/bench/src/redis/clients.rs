@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
-use super::workload::{Cell, Requests};
+use super::workload::{Cell, DataShape, Requests};
 
 /// A load, and whom it is put on.
 #[derive(Debug)]
@@ -24,9 +24,7 @@ pub(super) struct Load<'a> {
     pub(super) pids: &'a [u32],
     /// Replicas that each batch waits for.
     pub(super) wait_for: Option<u8>,
-    pub(super) val_size: usize,
-    pub(super) keys: u64,
-    pub(super) skew: f64,
+    pub(super) data: DataShape,
     pub(super) warmup: Duration,
     pub(super) duration: Duration,
 }
@@ -34,7 +32,7 @@ pub(super) struct Load<'a> {
 /// What a load came to, in its measured time.
 #[derive(Debug)]
 pub(super) struct Done {
-    /// Commands that were answered.
+    /// Commands that were answered; of one with many keys, each key counts.
     pub(super) commands: u64,
     /// From sending a batch to its last reply.
     pub(super) latency: Latency,
@@ -61,18 +59,8 @@ impl Load<'_> {
         LocalSet::new().block_on(&runtime, self.run_clients())
     }
 
-    fn requests(&self) -> Requests {
-        Requests::new(
-            self.cell,
-            self.keys,
-            self.skew,
-            self.val_size,
-            self.wait_for,
-        )
-    }
-
     async fn run_clients(&self) -> Result<Done, String> {
-        let requests = Rc::new(self.requests());
+        let requests = Rc::new(Requests::new(self.cell, &self.data, self.wait_for));
         let mut first = Client::connect(&self.servers[0], Rc::clone(&requests), 0).await?;
         for (batch, replies) in requests.filling() {
             first.exchange(&batch, replies, None).await?;
@@ -143,7 +131,7 @@ impl Client {
             let answered = tokio::time::timeout(PATIENCE, exchanged).await;
             answered.map_err(|_| "a batch was not answered in time".to_owned())??;
             if phase.get() == Phase::Measured {
-                commands += replies as u64;
+                commands += replies as u64 * requests.operations_per_reply();
                 latency.record(began.elapsed().as_nanos() as u64);
             }
         }

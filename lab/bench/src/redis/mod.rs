@@ -6,6 +6,7 @@
 //! and a replica that falls out loses what was acknowledged if the master dies then.
 
 mod clients;
+pub mod figures;
 mod servers;
 mod system;
 mod table;
@@ -22,15 +23,15 @@ use quorate_load::latency::LatencySummary;
 use quorate_tooling::program::Place;
 use quorate_tooling::units;
 use system::{Started, System};
-use workload::Cell;
+use workload::{Cell, DataShape};
 
 /// What `bench redis` can be told.
 #[derive(Debug, Clone, Args)]
 pub struct RedisArgs {
     /// What to compare, separated by commas: redis, wait-N (a master with N replicas, and WAIT N behind each batch), or
     /// a protocol of Quorate. With effects- before its name the data is in real servers, and clients go to the replica
-    /// that executes, with -spread behind it to all replicas; with -other behind all that it is run by the program of
-    /// --other
+    /// that executes, with -spread behind it to all replicas; with commands- before it each replica's server carries out
+    /// all commands; with -other behind all that it is run by the program of --other
     #[arg(
         long,
         value_delimiter = ',',
@@ -38,8 +39,9 @@ pub struct RedisArgs {
         value_parser = System::parse
     )]
     systems: Vec<System>,
-    /// What clients do, separated by commas: set, get or hash (YCSB's workload A with HMSET and HGETALL), a colon, the
-    /// number of clients, and xN if each sends N commands at once
+    /// What clients do, separated by commas: set, get, hash (YCSB's workload A with HMSET and HGETALL) or batch (MSET
+    /// and MGET), a colon, the number of clients, and xN if each sends N commands at once, or N keys in one of batch,
+    /// each of which counts
     #[arg(
         long,
         value_delimiter = ',',
@@ -65,10 +67,13 @@ pub struct RedisArgs {
     /// Load before each measurement
     #[arg(long, default_value = "1s", value_parser = units::duration)]
     warmup: Duration,
-    /// Bytes per value of set and get
+    /// Bytes per value of set, get and batch
     #[arg(long, default_value = "256", value_parser = units::bytes)]
     val_size: usize,
-    /// Keys of set and get
+    /// Bytes per field of hash, of which a record has ten
+    #[arg(long, default_value = "100", value_parser = units::bytes)]
+    field_size: usize,
+    /// Keys of set, get and batch
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     keys: u64,
     /// How much more often some keys of hash are chosen: the i-th as often as 1 / i^SKEW says
@@ -132,6 +137,21 @@ struct Run {
 /// Makes all runs and prints a table.
 pub fn run(args: &RedisArgs) -> Result<(), String> {
     quorate_tooling::cleanup::on_interrupt();
+    let runs = measure_all(args)?;
+    let found = table::Found::new(args, &runs);
+    print!("{found}");
+    if let Some(path) = &args.markdown {
+        units::write(path, &found.markdown())?;
+    }
+    if let Some(path) = &args.json {
+        let json = serde_json::to_string(&runs).map_err(|error| error.to_string())?;
+        units::write(path, &(json + "\n"))?;
+    }
+    Ok(())
+}
+
+/// All turns of all systems.
+fn measure_all(args: &RedisArgs) -> Result<Vec<Run>, String> {
     check(args)?;
     let mut runs = Vec::new();
     for turn in 0..args.turns {
@@ -144,16 +164,7 @@ pub fn run(args: &RedisArgs) -> Result<(), String> {
             measure(args, turn, system, &mut runs)?;
         }
     }
-    let found = table::Found::new(args, &runs);
-    print!("{found}");
-    if let Some(path) = &args.markdown {
-        units::write(path, &found.markdown())?;
-    }
-    if let Some(path) = &args.json {
-        let json = serde_json::to_string(&runs).map_err(|error| error.to_string())?;
-        units::write(path, &(json + "\n"))?;
-    }
-    Ok(())
+    Ok(runs)
 }
 
 fn check(args: &RedisArgs) -> Result<(), String> {
@@ -181,9 +192,12 @@ fn measure(
             servers: &started.servers,
             pids: &started.pids(),
             wait_for: started.wait_for,
-            val_size: args.val_size,
-            keys: args.keys,
-            skew: args.skew,
+            data: DataShape {
+                val_size: args.val_size,
+                field_size: args.field_size,
+                keys: args.keys,
+                skew: args.skew,
+            },
             warmup: args.warmup,
             duration: args.duration,
         };

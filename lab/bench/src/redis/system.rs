@@ -1,6 +1,7 @@
 //! What is compared: started, waited for, stopped.
 
 use std::fmt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Serialize, Serializer};
@@ -38,6 +39,30 @@ pub(super) enum Store {
     Executor,
     /// The data is in real servers, and clients go to all replicas, most of which pass them on.
     Spread,
+    /// The data is in real servers, each of which carries out all commands, and clients go to all replicas.
+    Commands,
+}
+
+impl Store {
+    /// What is before and behind the protocol's name in the name of a system.
+    fn affixes(self) -> (&'static str, &'static str) {
+        match self {
+            Store::Embedded => ("", ""),
+            Store::Executor => ("effects-", ""),
+            Store::Spread => ("effects-", "-spread"),
+            Store::Commands => ("commands-", ""),
+        }
+    }
+
+    /// The options of `quorate up` for it, with this program as real server.
+    fn options(self, server: &Path) -> Vec<String> {
+        let server = format!("--redis-server={}", server.display());
+        match self {
+            Store::Embedded => Vec::new(),
+            Store::Executor | Store::Spread => vec![server],
+            Store::Commands => vec![server, "--redis-mode=commands".to_owned()],
+        }
+    }
 }
 
 impl System {
@@ -58,13 +83,21 @@ impl System {
             Some(protocol) => (protocol, true),
             None => (text, false),
         };
-        let (protocol, store) = match protocol.strip_prefix("effects-") {
-            None => (protocol, Store::Embedded),
-            Some(protocol) => match protocol.strip_suffix("-spread") {
-                None => (protocol, Store::Executor),
-                Some(protocol) => (protocol, Store::Spread),
-            },
-        };
+        // Those that say more come first.
+        let stores = [
+            Store::Spread,
+            Store::Executor,
+            Store::Commands,
+            Store::Embedded,
+        ];
+        let (protocol, store) = stores
+            .into_iter()
+            .find_map(|store| {
+                let (before, behind) = store.affixes();
+                let protocol = protocol.strip_prefix(before)?.strip_suffix(behind)?;
+                Some((protocol, store))
+            })
+            .unwrap_or((protocol, Store::Embedded));
         let known = quorate_protocols::names();
         match known.contains(&protocol) {
             true => Ok(System::Quorate {
@@ -73,7 +106,7 @@ impl System {
                 is_other,
             }),
             false => Err(format!(
-                "neither redis, wait-N nor one of {}, with effects- before it or not",
+                "neither redis, wait-N nor one of {}, with effects- or commands- before it or not",
                 known.join(", ")
             )),
         }
@@ -90,11 +123,7 @@ impl fmt::Display for System {
                 store,
                 is_other,
             } => {
-                let (before, behind) = match store {
-                    Store::Embedded => ("", ""),
-                    Store::Executor => ("effects-", ""),
-                    Store::Spread => ("effects-", "-spread"),
-                };
+                let (before, behind) = store.affixes();
                 let other = if *is_other { "-other" } else { "" };
                 write!(f, "{before}{protocol}{behind}{other}")
             }
@@ -158,17 +187,15 @@ impl Started {
             format!("--protocol={protocol}"),
             format!("--durability={}", args.durability.name()),
         ];
-        if store != Store::Embedded {
-            options.push(format!("--redis-server={}", args.redis_server.display()));
-        }
+        options.extend(store.options(&args.redis_server));
         options.extend_from_slice(&args.quorate_option);
         let cluster = Cluster::quorate(&program, args.replicas, args.place.parent(), &options)?;
         let host = |url: &String| url.rsplit('/').next().map(str::to_owned);
         let mut servers: Vec<String> = cluster.endpoints.iter().filter_map(host).collect();
         match store {
             Store::Executor => servers = vec![executor(&servers)?],
-            Store::Embedded | Store::Spread if args.asked > 0 => servers.truncate(args.asked),
-            Store::Embedded | Store::Spread => {}
+            _ if args.asked > 0 => servers.truncate(args.asked),
+            _ => {}
         }
         Ok(Started {
             servers,
@@ -236,6 +263,7 @@ mod tests {
             "multi-paxos-other",
             "effects-nezha",
             "effects-rabia-spread-other",
+            "commands-multi-paxos",
         ] {
             assert_eq!(System::parse(text).unwrap().to_string(), text);
         }
@@ -246,6 +274,7 @@ mod tests {
             "raft",
             "redis-other",
             "rabia-spread",
+            "commands-rabia-spread",
         ] {
             assert!(System::parse(bad).is_err(), "{bad}");
         }

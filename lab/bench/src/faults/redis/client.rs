@@ -21,6 +21,8 @@ pub(super) struct Shared {
     pub(super) servers: Vec<String>,
     /// How long a client waits for replies.
     pub(super) patience: Duration,
+    /// How clients take members.
+    pub(super) take: Take,
     /// One counter for all, read before a request is sent and after its reply was read.
     pub(super) stamps: AtomicU64,
     /// Values that were written so far: no two are equal.
@@ -28,10 +30,45 @@ pub(super) struct Shared {
     pub(super) is_over: AtomicBool,
 }
 
+/// How a member is taken of those that a round begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Take {
+    /// Any member of a set (`SPOP`).
+    Any,
+    /// The first element of a list (`LPOP`), where nothing may be left to chance.
+    First,
+}
+
+impl Take {
+    /// The command that adds members.
+    fn add(self) -> &'static str {
+        match self {
+            Take::Any => "SADD",
+            Take::First => "RPUSH",
+        }
+    }
+
+    /// The command that takes one.
+    fn take(self) -> &'static str {
+        match self {
+            Take::Any => "SPOP",
+            Take::First => "LPOP",
+        }
+    }
+
+    /// The call that shows those that are left.
+    fn show(self, key: &str) -> Vec<&str> {
+        match self {
+            Take::Any => vec!["SMEMBERS", key],
+            Take::First => vec!["LRANGE", key, "0", "-1"],
+        }
+    }
+}
+
 /// The keys of a round.
 pub(super) const STRINGS: usize = 8;
 pub(super) const COUNTERS: usize = 2;
-/// Members of the set at the beginning of a round: more than are taken.
+/// Members at the beginning of a round: more than are taken.
 pub(super) const MEMBERS: usize = 20_000;
 
 /// What clients did and were told.
@@ -39,7 +76,7 @@ pub(super) const MEMBERS: usize = 20_000;
 pub(super) struct Told {
     pub(super) strings: [Vec<Timed<Access>>; STRINGS],
     pub(super) counters: [Vec<Timed<Count>>; COUNTERS],
-    /// Members that were taken from the set.
+    /// Members that were taken.
     pub(super) taken: Vec<String>,
     /// Requests to take a member that were not answered.
     pub(super) taken_silently: usize,
@@ -135,12 +172,12 @@ impl Client {
         format!("{server} does not answer after all was healed: {why:?}")
     }
 
-    /// Puts all members into the set.
+    /// Puts all members where they are taken from.
     pub(super) async fn fill(&mut self) -> Result<(), String> {
         let members: Vec<String> = (0..MEMBERS).map(|member| member.to_string()).collect();
         let key = self.key("set", 0);
         for some in members.chunks(1000) {
-            let mut words = vec!["SADD", &key];
+            let mut words = vec![self.shared.take.add(), &key];
             words.extend(some.iter().map(String::as_str));
             let replies = self.ask(&[&words]).await;
             replies.map_err(|why| self.unread(&why))?;
@@ -148,16 +185,19 @@ impl Client {
         Ok(())
     }
 
-    /// The members that are left.
+    /// The members that are left, in the order of their names.
     pub(super) async fn left(mut self) -> Result<Vec<String>, String> {
         let key = self.key("set", 0);
-        let replies = self.ask(&[&["SMEMBERS", &key]]).await;
+        let call = self.shared.take.show(&key);
+        let replies = self.ask(&[&call]).await;
         let replies = replies.map_err(|why| self.unread(&why))?;
         match &replies[0] {
             Reply::Array(members) | Reply::Set(members) => {
-                Ok(members.iter().filter_map(Reply::text).collect())
+                let mut members: Vec<String> = members.iter().filter_map(Reply::text).collect();
+                members.sort();
+                Ok(members)
             }
-            other => Err(format!("SMEMBERS: {other:?}")),
+            other => Err(format!("{}: {other:?}", call[0])),
         }
     }
 
@@ -254,10 +294,11 @@ impl Client {
 
     async fn take(&mut self) -> Result<(), Failure> {
         let key = self.key("set", 0);
-        match self.ask(&[&["SPOP", &key]]).await {
+        let take = self.shared.take.take();
+        match self.ask(&[&[take, &key]]).await {
             Ok(replies) => match replies[0].text() {
                 Some(member) => self.told.taken.push(member),
-                None => self.wrong("SPOP", &replies),
+                None => self.wrong(take, &replies),
             },
             Err(Failure::Silent) => {
                 self.told.taken_silently += 1;

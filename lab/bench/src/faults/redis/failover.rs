@@ -12,7 +12,7 @@ use quorate_tooling::terminal::say;
 use quorate_tooling::units;
 
 use super::operators_url;
-use super::servers::{RealServers, ask};
+use super::servers::{Mode, RealServers, ask};
 use crate::faults::args::FaultArgs;
 use crate::faults::operators::operate;
 
@@ -57,8 +57,8 @@ fn turns(args: &RedisFailoverArgs) -> Result<(), String> {
         "--face=redis".to_owned(),
         format!("--protocol={}", faults.protocol),
         "--durability=disk".to_owned(),
-        RealServers::new(args.redis_server.clone()).flag(),
     ];
+    options.extend(RealServers::new(args.redis_server.clone(), Mode::Effects).options());
     let server_args = faults.server_arg.iter();
     options.extend(server_args.map(|arg| format!("--server-arg={arg}")));
     options.extend_from_slice(&faults.quorate_option);

@@ -2,7 +2,7 @@
 //! load, and everything that clients were told, checked.
 //!
 //! Each round has keys of its own: strings that are read, written, and written if they have not changed (`WATCH`),
-//! counters (`INCR`), and a set whose members are taken (`SPOP`). A checker that knows nothing of the cluster looks for
+//! counters (`INCR`), and a set whose members are taken (`SPOP`; in command mode a list, `LPOP`). A checker that knows nothing of the cluster looks for
 //! an order that explains all replies.
 
 mod client;
@@ -30,8 +30,8 @@ use super::args::{FaultArgs, check_clients};
 use super::guest::{Guest, GuestFace};
 use super::operators::operate;
 use super::series::{RoundReport, Series, Turn, runtime, verdict};
-use client::{Client, MEMBERS, Shared, Told};
-use servers::RealServers;
+use client::{Client, MEMBERS, Shared, Take, Told};
+use servers::{Mode, RealServers};
 
 /// The options of `bench redis-rounds`.
 #[derive(Debug, Clone, Args)]
@@ -62,6 +62,9 @@ pub struct RedisRoundsArgs {
     /// Have the data in real servers, of this program or of the first in PATH, and compare them after each round
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "")]
     redis_server: Option<String>,
+    /// What real servers do
+    #[arg(long, value_enum, default_value_t = Mode::Effects, requires = "redis_server")]
+    redis_mode: Mode,
     /// The protocol that a switch goes to, and the next one back from
     #[arg(long, default_value = "nezha")]
     other_protocol: String,
@@ -167,8 +170,9 @@ fn rounds(args: &RedisRoundsArgs) -> Result<ExitCode, String> {
     let server_args = faults.server_arg.iter();
     options.extend(server_args.map(|arg| format!("--server-arg={arg}")));
     options.extend_from_slice(&faults.quorate_option);
-    let real = args.redis_server.clone().map(RealServers::new);
-    options.extend(real.iter().map(RealServers::flag));
+    let real = args.redis_server.clone();
+    let real = real.map(|program| RealServers::new(program, args.redis_mode));
+    options.extend(real.iter().flat_map(RealServers::options));
     let of_servers = [Harm::KillServer, Harm::PauseServer];
     if real.is_none() && args.kind.iter().any(|harm| of_servers.contains(harm)) {
         return Err("--kind: only real servers (--redis-server) are killed and paused".to_owned());
@@ -233,6 +237,10 @@ impl Field<'_> {
             prefix: format!("{:x}:", turn.seed),
             servers: servers.map(str::to_owned).collect(),
             patience: self.args.faults.timeout,
+            take: match &self.real {
+                Some(real) if real.mode() == Mode::Commands => Take::First,
+                _ => Take::Any,
+            },
             stamps: AtomicU64::new(1),
             values: AtomicU64::new(1),
             is_over: AtomicBool::new(false),
@@ -261,8 +269,9 @@ impl Field<'_> {
                 Err(why) => violations.push(why),
             }
         }
-        match self.runtime.block_on(client(0, 0).left()) {
-            Ok(left) => violations.extend(check_set(&told, &left).err()),
+        let left = (0..count).map(|server| self.runtime.block_on(client(server, 0).left()));
+        match left.collect::<Result<Vec<_>, _>>() {
+            Ok(left) => violations.extend(check_members(&told, &left).err()),
             Err(why) => violations.push(why),
         }
         if let Some(real) = &self.real {
@@ -397,13 +406,19 @@ fn operators_url(endpoints: &[String], index: usize) -> Result<String, String> {
 }
 
 /// Why the members that were taken and those that are left are not those that were there, if they are not.
-fn check_set(told: &Told, left: &[String]) -> Result<(), String> {
+fn check_members(told: &Told, by_replica: &[Vec<String>]) -> Result<(), String> {
+    let Some(left) = by_replica.first() else {
+        return Ok(());
+    };
+    if by_replica.iter().any(|other| other != left) {
+        return Err("replicas show different members".to_owned());
+    }
     let mut all: Vec<&String> = told.taken.iter().chain(left).collect();
     let count = all.len();
     all.sort();
     all.dedup();
     if all.len() < count {
-        return Err("SPOP gave a member twice, or one that is still there".to_owned());
+        return Err("a member was taken twice, or is still there".to_owned());
     }
     match MEMBERS - count <= told.taken_silently {
         true => Ok(()),
