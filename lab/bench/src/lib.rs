@@ -414,7 +414,7 @@ Examples:
 const REDIS_FIGURES_EXAMPLES: &str = "\
 Examples:
   The page and its picture (about twenty minutes):
-    quorate-lab bench redis-figures --page docs/results/figures-redis.md --plot docs/results/figures-redis.svg
+    quorate-lab bench redis-figures --page docs/results/figures-redis.md --plots docs/results
   A first impression of one figure:
     quorate-lab bench redis-figures --figures nezha-12 --turns 1 --duration 2s";
 

@@ -30,8 +30,8 @@ use workload::{Cell, DataShape};
 pub struct RedisArgs {
     /// What to compare, separated by commas: redis, wait-N (a master with N replicas, and WAIT N behind each batch), or
     /// a protocol of Quorate. With effects- before its name the data is in real servers, and clients go to the replica
-    /// that executes, with -spread behind it to all replicas; with commands- before it each replica's server carries out
-    /// all commands; with -other behind all that it is run by the program of --other
+    /// that executes, with -spread behind it to all replicas; with commands- before it each replica's server carries
+    /// out all commands; with -other behind all that it is run by the program of --other
     #[arg(
         long,
         value_delimiter = ',',

@@ -78,12 +78,16 @@ impl RedisServers {
         format!("127.0.0.1:{}", self.base)
     }
 
-    /// Waits until the master has so many replicas that follow.
+    /// Waits until the master has so many replicas that have acknowledged a write.
     fn await_replicas(&mut self, replicas: u8) -> Result<(), String> {
-        let deadline = Instant::now() + START_PATIENCE;
+        let (deadline, mut has_written) = (Instant::now() + START_PATIENCE, false);
         loop {
             let told = ask(&self.master(), b"INFO replication\r\n").unwrap_or_default();
-            if !told.is_empty() && told.matches("state=online").count() >= replicas.into() {
+            let are_online =
+                !told.is_empty() && told.matches("state=online").count() >= replicas.into();
+            if are_online && !has_written {
+                has_written = ask(&self.master(), b"SET first 1\r\n").is_ok();
+            } else if are_online && have_all(&told, replicas) {
                 return Ok(());
             }
             self.check_alive()?;
@@ -121,6 +125,14 @@ impl Drop for RedisServers {
     }
 }
 
+/// Whether so many replicas have acknowledged all that the master has, as its `INFO replication` tells.
+fn have_all(told: &str, replicas: u8) -> bool {
+    let mut lines = told.lines();
+    let all = lines.find_map(|line| line.strip_prefix("master_repl_offset:"));
+    let acknowledged = all.map(|all| told.matches(&format!(",offset={all},")).count());
+    acknowledged.is_some_and(|count| count >= replicas.into())
+}
+
 /// What a Redis answers to a question whose answer is one string.
 pub(super) fn ask(server: &str, question: &[u8]) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(server)?;
@@ -140,3 +152,21 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_are_there_once_they_have_acknowledged_everything() {
+        let told = |offset: u32| {
+            format!(
+                "slave0:ip=a,state=online,offset=42,lag=0\r\nslave1:ip=a,state=online,offset={offset},lag=0\r\n\
+                 master_repl_offset:42\r\n"
+            )
+        };
+        assert!(have_all(&told(42), 2));
+        assert!(have_all(&told(0), 1) && !have_all(&told(0), 2));
+        assert!(!have_all("", 0));
+    }
+}

@@ -2,8 +2,8 @@
 //! load, and everything that clients were told, checked.
 //!
 //! Each round has keys of its own: strings that are read, written, and written if they have not changed (`WATCH`),
-//! counters (`INCR`), and a set whose members are taken (`SPOP`; in command mode a list, `LPOP`). A checker that knows nothing of the cluster looks for
-//! an order that explains all replies.
+//! counters (`INCR`), and a set whose members are taken (`SPOP`; in command mode a list, `LPOP`). A checker that knows
+//! nothing of the cluster looks for an order that explains all replies.
 
 mod client;
 pub mod failover;
@@ -231,20 +231,7 @@ struct Field<'a> {
 
 impl Field<'_> {
     fn round(&mut self, turn: &Turn<Harm>) -> Result<Report, String> {
-        let servers = self.replicas.endpoints.iter();
-        let servers = servers.filter_map(|url| url.rsplit('/').next());
-        let shared = Arc::new(Shared {
-            prefix: format!("{:x}:", turn.seed),
-            servers: servers.map(str::to_owned).collect(),
-            patience: self.args.faults.timeout,
-            take: match &self.real {
-                Some(real) if real.mode() == Mode::Commands => Take::First,
-                _ => Take::Any,
-            },
-            stamps: AtomicU64::new(1),
-            values: AtomicU64::new(1),
-            is_over: AtomicBool::new(false),
-        });
+        let shared = self.shared(turn);
         let client = |server: usize, seed: u64| Client::new(&shared, server, seed);
         self.runtime.block_on(client(0, 0).fill())?;
         let count = shared.servers.len();
@@ -299,6 +286,24 @@ impl Field<'_> {
             answered: told.answered,
             silent: silent(&told),
             violations,
+        })
+    }
+
+    /// What all clients of a round share.
+    fn shared(&self, turn: &Turn<Harm>) -> Arc<Shared> {
+        let servers = self.replicas.endpoints.iter();
+        let servers = servers.filter_map(|url| url.rsplit('/').next());
+        Arc::new(Shared {
+            prefix: format!("{:x}:", turn.seed),
+            servers: servers.map(str::to_owned).collect(),
+            patience: self.args.faults.timeout,
+            take: match &self.real {
+                Some(real) if real.mode() == Mode::Commands => Take::First,
+                _ => Take::Any,
+            },
+            stamps: AtomicU64::new(1),
+            values: AtomicU64::new(1),
+            is_over: AtomicBool::new(false),
         })
     }
 

@@ -4,7 +4,7 @@ mod exhibit;
 mod page;
 mod plot;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use super::system::System;
 use super::workload::Cell;
 use super::{Durability, RedisArgs, Run, measure_all};
-use exhibit::{Exhibit, NEZHA_12, RABIA_5, Setting};
+use exhibit::{Exhibit, Setting, nezha_12, rabia_5};
 use quorate_tooling::program::Place;
 use quorate_tooling::units;
 
@@ -36,6 +36,9 @@ pub struct RedisFiguresArgs {
     /// Load before each measurement
     #[arg(long, default_value = "1s", value_parser = units::duration)]
     warmup: Duration,
+    /// Bytes per field of the large records of Nezha's figure, with which Redis alone should be as slow as the paper's
+    #[arg(long, default_value = "2000", value_parser = units::bytes)]
+    large_field_size: usize,
     /// The Redis executable, which clusters run, too
     #[arg(long, env = "REDIS_SERVER", default_value = "redis-server")]
     redis_server: PathBuf,
@@ -44,9 +47,9 @@ pub struct RedisFiguresArgs {
     /// Also write the page to this file, in Markdown
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Also draw the figures into this file
-    #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
+    /// Also draw the figures into this folder
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
 }
 
 /// A figure of a paper.
@@ -61,17 +64,17 @@ enum Figure {
 }
 
 impl Figure {
-    fn exhibit(self) -> &'static Exhibit {
+    fn exhibit(self, args: &RedisFiguresArgs) -> Exhibit {
         match self {
-            Figure::Rabia5 => &RABIA_5,
-            Figure::Nezha12 => &NEZHA_12,
+            Figure::Rabia5 => rabia_5(),
+            Figure::Nezha12 => nezha_12(args.large_field_size),
         }
     }
 }
 
 /// A figure and all its runs.
 struct Measured {
-    exhibit: &'static Exhibit,
+    exhibit: Exhibit,
     /// The runs of each setting, in the order of settings.
     by_setting: Vec<Vec<Run>>,
 }
@@ -99,36 +102,28 @@ pub fn run(args: &RedisFiguresArgs) -> Result<(), String> {
     quorate_tooling::cleanup::on_interrupt();
     let figures = args.figures.iter().map(|figure| make(args, *figure));
     let figures = figures.collect::<Result<Vec<_>, _>>()?;
-    let picture = args.plot.as_deref().map(|path| picture_of(args, path));
-    let page = page::render(args, &figures, picture.as_deref());
+    let page = page::render(args, &figures);
     print!("{page}");
     if let Some(path) = &args.page {
         units::write(path, &page)?;
     }
-    if let Some(path) = &args.plot {
-        units::write(path, &plot::render(&figures))?;
+    let folders = args.plots.iter();
+    for (folder, figure) in folders.flat_map(|folder| figures.iter().map(move |one| (folder, one)))
+    {
+        units::write(&folder.join(figure.exhibit.file), &plot::render(figure))?;
     }
     Ok(())
 }
 
-/// The picture as the page refers to it: by its name if both are in one folder.
-fn picture_of(args: &RedisFiguresArgs, picture: &Path) -> String {
-    let is_beside = (args.page.as_deref()).is_some_and(|page| page.parent() == picture.parent());
-    match picture.file_name().filter(|_| is_beside) {
-        Some(name) => name.to_string_lossy().into_owned(),
-        None => picture.display().to_string(),
-    }
-}
-
 fn make(args: &RedisFiguresArgs, figure: Figure) -> Result<Measured, String> {
-    let exhibit = figure.exhibit();
+    let exhibit = figure.exhibit(args);
     let runs = exhibit.settings.iter().map(|setting| {
-        let of_setting = redis_args(args, exhibit, setting)?;
+        let of_setting = redis_args(args, &exhibit, setting)?;
         measure_all(&of_setting)
     });
     Ok(Measured {
-        exhibit,
         by_setting: runs.collect::<Result<_, String>>()?,
+        exhibit,
     })
 }
 

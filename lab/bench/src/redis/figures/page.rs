@@ -8,22 +8,13 @@ use crate::spread::Spread;
 use quorate_tooling::units::{show_count, show_ns};
 
 /// The whole page.
-pub(super) fn render(
-    args: &RedisFiguresArgs,
-    figures: &[Measured],
-    picture: Option<&str>,
-) -> String {
+pub(super) fn render(args: &RedisFiguresArgs, figures: &[Measured]) -> String {
     let mut page = String::new();
-    write(&mut page, args, figures, picture).expect("a String takes all that is written to it");
+    write(&mut page, args, figures).expect("a String takes all that is written to it");
     page
 }
 
-fn write(
-    page: &mut String,
-    args: &RedisFiguresArgs,
-    figures: &[Measured],
-    picture: Option<&str>,
-) -> std::fmt::Result {
+fn write(page: &mut String, args: &RedisFiguresArgs, figures: &[Measured]) -> std::fmt::Result {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     writeln!(
         page,
@@ -34,15 +25,13 @@ fn write(
         args.turns,
         show_ns(args.duration.as_nanos() as u64),
     )?;
-    if let Some(picture) = picture {
-        writeln!(
-            page,
-            "\n![The figures measured, beside what is published]({picture})"
-        )?;
-    }
     for figure in figures {
-        let exhibit = figure.exhibit;
+        let exhibit = &figure.exhibit;
         writeln!(page, "\n## {}\n\n{}", exhibit.title, exhibit.caption)?;
+        if args.plots.is_some() {
+            let file = exhibit.file;
+            writeln!(page, "\n![Measured, beside what is published]({file})")?;
+        }
         for (number, setting) in exhibit.settings.iter().enumerate() {
             rates(page, figure, (number, setting))?;
             claims(page, figure, (number, setting))?;

@@ -7,19 +7,17 @@ use super::exhibit::Bar;
 use crate::spread::Spread;
 use quorate_tooling::units::{show_count, show_ns};
 
-/// Draws the picture.
-pub(super) fn render(figures: &[Measured]) -> String {
-    let mut bars: Vec<&Bar> = Vec::new();
-    for bar in figures.iter().flat_map(|figure| figure.exhibit.bars) {
-        if bars.iter().all(|known| known.system != bar.system) {
-            bars.push(bar);
-        }
-    }
+/// Draws the picture of a figure.
+pub(super) fn render(figure: &Measured) -> String {
+    let exhibit = &figure.exhibit;
     let chart = Chart {
-        head: "Redis behind protocols: medians of the turns beside published numbers, logarithmic scales".to_owned(),
-        series: bars.iter().map(|bar| series(bar)).collect(),
-        panels: figures.iter().flat_map(|figure| panels(figure, &bars)).collect(),
-        foot: figures.iter().map(|figure| figure.exhibit.title.to_owned()).collect(),
+        head: format!(
+            "{}; medians of the turns, logarithmic scales",
+            exhibit.title
+        ),
+        series: exhibit.bars.iter().map(series).collect(),
+        panels: panels(figure),
+        foot: Vec::new(),
     };
     chart.render()
 }
@@ -32,19 +30,22 @@ fn series(bar: &Bar) -> Series {
 }
 
 /// The panels of a figure: two for each of its settings.
-fn panels(figure: &Measured, bars: &[&Bar]) -> Vec<Panel> {
+fn panels(figure: &Measured) -> Vec<Panel> {
+    let bars = figure.exhibit.bars;
     let settings = figure.exhibit.settings.iter().enumerate();
     let of_setting = settings.flat_map(|(number, setting)| {
         let measured = |value: fn(&super::Run) -> f64| {
-            let middle =
-                |bar: &&Bar| Spread::of(figure.runs_of(number, bar.system).map(value)).middle;
-            group("measured", bars.iter().map(middle))
+            let runs = |bar: &Bar| figure.runs_of(number, bar.system).map(value);
+            group(
+                "measured",
+                bars.iter().map(|bar| Spread::of(runs(bar)).middle),
+            )
         };
-        let published = |bar: &&Bar| setting.published_of(bar.system).unwrap_or_default();
-        let rates = vec![
-            measured(|run| run.per_second),
-            group("published", bars.iter().map(published)),
-        ];
+        let published = |bar: &Bar| setting.published_of(bar.system).unwrap_or_default();
+        let mut rates = vec![measured(|run| run.per_second)];
+        if !setting.published.is_empty() {
+            rates.push(group("published", bars.iter().map(published)));
+        }
         [
             Panel {
                 title: format!("{}: operations per second (more is better)", setting.title),
@@ -74,7 +75,7 @@ fn group(name: &str, values: impl Iterator<Item = f64>) -> Group {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exhibit::{NEZHA_12, RABIA_5};
+    use super::super::exhibit::{nezha_12, rabia_5};
     use super::super::page;
     use super::*;
     use crate::redis::Run;
@@ -111,11 +112,11 @@ mod tests {
         ];
         [
             Measured {
-                exhibit: &NEZHA_12,
+                exhibit: nezha_12(2000),
                 by_setting: vec![runs],
             },
             Measured {
-                exhibit: &RABIA_5,
+                exhibit: rabia_5(),
                 by_setting: vec![Vec::new(), vec![run(0, "commands-rabia", 345.0)]],
             },
         ]
@@ -123,14 +124,14 @@ mod tests {
 
     #[test]
     fn what_is_measured_stands_beside_what_is_published() {
-        let args = Command::parse_from(["figures", "--turns", "2"]).args;
-        let page = page::render(&args, &found(), Some("figures.svg"));
+        let args = Command::parse_from(["figures", "--turns", "2", "--plots", "."]).args;
+        let page = page::render(&args, &found());
         for part in [
             "| Nezha | `commands-nezha` | 675 [450-900] |",
             "| `commands-nezha` / `redis` | 0.90 [0.90-0.90] | 0.941 |",
             "| 20,300 |",
             "Medians of 2 turns",
-            "](figures.svg)",
+            "](redis-nezha-12.svg)",
         ] {
             assert!(page.contains(part), "{part} is not in\n{page}");
         }
@@ -138,9 +139,14 @@ mod tests {
 
     #[test]
     fn every_system_is_a_bar_with_its_value() {
-        let picture = render(&found());
-        for value in [">675<", ">20,300<", ">345<", ">2,000<", ">commands-rabia<"] {
-            assert!(picture.contains(value), "{value} is not in\n{picture}");
+        let [nezha, rabia] = found().map(|figure| render(&figure));
+        for (picture, values) in [
+            (nezha, [">675<", ">20,300<", ">effects-nezha<"]),
+            (rabia, [">345<", ">2,000<", ">commands-rabia<"]),
+        ] {
+            for value in values {
+                assert!(picture.contains(value), "{value} is not in\n{picture}");
+            }
         }
     }
 }
