@@ -16,18 +16,26 @@ pub(super) fn render(args: &RedisFiguresArgs, figures: &[Measured]) -> String {
 
 fn write(page: &mut String, args: &RedisFiguresArgs, figures: &[Measured]) -> std::fmt::Result {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    writeln!(
-        page,
-        "# Figures of Redis behind protocols\n\n\
-         `quorate-lab bench redis-figures` prints this page: what the papers of Rabia and Nezha show, measured on one \
+    let intro = format!(
+        "`quorate-lab bench redis-figures` prints this page: what the papers of Rabia and Nezha show, measured on one \
          machine with {cores} cores for servers and clients together. Medians of {} turns of {} [least-most]; ratios \
-         within each turn; a dash where a paper has no number. A paper's machines are other machines: compare ratios.",
+         within each turn; a dash where a paper has no number. The papers had other machines: compare ratios.",
         args.turns,
         show_ns(args.duration.as_nanos() as u64),
+    );
+    writeln!(
+        page,
+        "# Figures of Redis behind protocols\n\n{}",
+        wrapped(&intro)
     )?;
     for figure in figures {
         let exhibit = &figure.exhibit;
-        writeln!(page, "\n## {}\n\n{}", exhibit.title, exhibit.caption)?;
+        writeln!(
+            page,
+            "\n## {}\n\n{}",
+            exhibit.title,
+            wrapped(exhibit.caption)
+        )?;
         if args.plots.is_some() {
             let file = exhibit.file;
             writeln!(page, "\n![Measured, beside what is published]({file})")?;
@@ -93,3 +101,21 @@ fn claims(
     }
     Ok(())
 }
+
+/// A paragraph in lines.
+fn wrapped(text: &str) -> String {
+    let (mut page, mut width) = (String::new(), 0);
+    for word in text.split(' ') {
+        if width > 0 {
+            let is_full = width + 1 + word.len() > WIDTH;
+            page.push(if is_full { '\n' } else { ' ' });
+            width = if is_full { 0 } else { width + 1 };
+        }
+        page.push_str(word);
+        width += word.len();
+    }
+    page
+}
+
+/// Columns of a page's text.
+const WIDTH: usize = 120;

@@ -133,8 +133,13 @@ mod tests {
             "Medians of 2 turns",
             "](redis-nezha-12.svg)",
         ] {
-            assert!(page.contains(part), "{part} is not in\n{page}");
+            assert!(
+                page.replace("\n", " ").contains(part),
+                "{part} is not in\n{page}"
+            );
         }
+        let prose = page.lines().filter(|line| !line.starts_with('|'));
+        assert!(prose.map(str::len).all(|width| width <= 120), "{page}");
     }
 
     #[test]
