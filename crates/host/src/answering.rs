@@ -201,7 +201,7 @@ impl<M: Machine, A: Application> RequestHandler<'_, M, A> {
                 return;
             }
             if applied == Applied::Refused(Refusal::NoSession) {
-                requests.session_lost(id.client);
+                requests.session_ended(id.client);
             }
             requests.decided(id);
             if let Some(waiting) = requests.take_write(id) {

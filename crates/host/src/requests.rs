@@ -2,18 +2,19 @@
 
 mod again;
 mod inside;
+mod own_session;
 mod withdraw;
 
 use crate::api::Token;
 use crate::epochs::Order;
 use bytes::Bytes;
 pub use inside::Join;
+use own_session::own_client;
 use quorate_core::{
     Boot, Class, ClientId, Command, Payload, Principal, Refusal, ReplicaId, RequestId, Slot, Wire,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) use withdraw::Withdrawn;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The client id under which machines see reads; they never enter the log.
 const READER: ClientId = ClientId(u64::MAX);
@@ -344,29 +345,6 @@ impl<Q> Requests<Q> {
         self.session = session;
     }
 
-    /// A client's session is gone. If it is the own one, the opening of an earlier boot's was
-    /// decided late and has ended it: what the machine has not got moves to a new session.
-    pub(crate) fn session_lost(&mut self, client: ClientId) {
-        if client != self.client {
-            return;
-        }
-        self.renewals += 1;
-        self.client = own_client(self.me, self.boot, self.renewals);
-        self.session = OwnSession::Closed;
-        for command in self
-            .queue
-            .iter_mut()
-            .filter(|command| command.id.client == client)
-        {
-            let write = self.writes.remove(&command.id);
-            command.id.client = self.client;
-            if let Some(mut write) = write {
-                write.command.id = command.id;
-                self.writes.insert(command.id, write);
-            }
-        }
-    }
-
     /// Whether this names the opening of the own session.
     pub(crate) fn is_opening(&self, id: RequestId) -> bool {
         id == self.opening_id()
@@ -540,13 +518,6 @@ fn reading(id: RequestId) -> Command {
         body: Bytes::new(),
         payloads: Vec::new(),
     }
-}
-
-/// A session of its own for every boot, and a new one for each that was lost: requests of an
-/// earlier one can never be mistaken for new ones.
-fn own_client(me: ReplicaId, boot: Boot, renewals: u64) -> ClientId {
-    let name = [boot.0.to_le_bytes(), renewals.to_le_bytes()].concat();
-    ClientId(xxh3_64_with_seed(&name, u64::from(me.0)))
 }
 
 #[cfg(test)]

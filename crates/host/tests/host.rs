@@ -194,6 +194,18 @@ fn a_command_without_a_session_is_refused_not_executed() {
     assert!(leader.host.look().app().lines.is_empty());
 }
 
+/// Scenario: the opening of the session of an earlier boot is decided late, between the opening of this boot's session
+/// and a write under it, and so ends it. The client waits a little longer, and gets its answer.
+#[test]
+fn a_write_whose_session_an_earlier_boot_ended_is_executed_all_the_same() {
+    let mut leader = Node::new(1);
+    assert_eq!(leader.run(at(1), vec![write("a")]), [applied(1, "1:a")]);
+    // Of the owner 2, which is replica 1.
+    let late = command(0, 0, Class::OpenSession, "\u{2}\0\0\0\0\0\0\0");
+    let answers = leader.run(at(2), vec![late, write("b")]);
+    assert_eq!(answers[1], applied(4, "2:b"), "{answers:?}");
+}
+
 #[test]
 fn a_read_sees_every_write_answered_before_it() {
     let mut leader = Node::new(1);

@@ -119,6 +119,40 @@ fn writes_that_wait_move_to_a_new_session_when_the_own_one_is_lost() {
     assert_eq!(tokens, [Some(1), Some(2)]);
 }
 
+/// Scenario: the machine has two writes and a third waits when the first comes to its turn and its session has ended, for
+/// the opening of an earlier boot's was decided late. None of them was executed: all go on under a new session, in order.
+#[test]
+fn writes_whose_session_had_ended_at_their_turn_go_on_under_another() {
+    let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
+    let write = |requests: &mut Requests<()>, token| {
+        let waiting = Waiting {
+            token,
+            submitted_ns: 0,
+            ordered_ns: 0,
+        };
+        let content = (Bytes::from_static(b"w"), Vec::new());
+        requests.write(waiting, content, Principal::default());
+    };
+    requests.set_session(OwnSession::Open);
+    write(&mut requests, 1);
+    write(&mut requests, 2);
+    let ended = requests.take(8, 5)[0].id.client;
+    write(&mut requests, 3);
+    requests.session_ended(ended);
+    let opening = requests.take(8, 6);
+    assert_eq!((opening.len(), opening[0].class), (1, Class::OpenSession));
+    requests.set_session(OwnSession::Open);
+    let again = requests.take(8, 7);
+    assert!(again.iter().all(|command| command.acked == 0));
+    let tokens: Vec<_> = again.iter().map(|one| requests.token_of(one.id)).collect();
+    assert_eq!(tokens, [Some(1), Some(2), Some(3)]);
+    assert!(
+        again
+            .iter()
+            .all(|one| one.id.client == opening[0].id.client)
+    );
+}
+
 /// Scenario: the second of two writes is answered ahead of its decision, and so is the first, later. What
 /// commutes with them could still be decided before them.
 #[test]
