@@ -10,6 +10,7 @@ use quorate_core::ReplicaId;
 use quorate_redis_effects::{Driver, Gate, Input, Output, StreamState};
 use quorate_server::{Connection, TunnelDialer};
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,14 +117,21 @@ impl Engine {
         self.input(Input::Shared);
         self.look_at_peers();
         self.perform();
+        // One timer that is kept, and moved only to be earlier: one that is begun anew in each turn would be the earliest
+        // of all each time, which costs a write to the event loop.
+        let mut alarm = pin!(sleep_until(self.deadline()));
         while !self.state.is_to_stop {
+            let deadline = self.deadline();
+            if alarm.is_elapsed() || deadline < alarm.deadline() {
+                alarm.as_mut().reset(deadline);
+            }
             let (mut from_servers, mut from_others) = (Vec::new(), Vec::new());
             tokio::select! {
                 _ = events.recv_many(&mut from_servers, EVENTS_PER_TURN) => {}
                 _ = happenings.recv_many(&mut from_others, EVENTS_PER_TURN) => {}
                 () = self.shared.notified() => {}
                 () = self.hub.changed.notified() => {}
-                () = sleep_until(self.deadline()) => {}
+                () = alarm.as_mut() => {}
             }
             // Clients read the answers that are there: one barrier serves them all.
             yield_now().await;
