@@ -1,16 +1,17 @@
-//! A replica that follows: its server that takes nothing of the stream or ends the driver's connection, and its
-//! patience with executors.
+//! A replica that follows: its server that takes nothing of the stream or ends the driver's connection, its patience
+//! with executors, and offices that change hands.
 
 use bytes::Bytes;
 use quorate_core::{Application, At, ReplicaId, Wire};
 use quorate_redis_effects::{
-    Command, Config, Conn, Driver, Flavour, GENESIS_OFFSET, Input, Life, MemoryFiles, Note, Output,
-    ServerVersion, Shared, Stream,
+    Command, Config, Conn, Driver, Flavour, GENESIS_OFFSET, Input, Life, MemoryFiles, Note,
+    Outcome, Output, Role, ServerVersion, Shared, Stream,
 };
 use std::sync::Arc;
 
 const LIFE: Life = Life(1);
 const STEP_NS: u64 = 100_000_000;
+const MS: u64 = 1_000_000;
 
 const VERSION: ServerVersion = ServerVersion {
     flavour: Flavour::Valkey,
@@ -41,6 +42,17 @@ struct Group {
     answers: bool,
     /// Connections for commands that the driver wants.
     connects: u64,
+    is_master: bool,
+    /// Whom the driver has offered its office.
+    offers: Vec<ReplicaId>,
+    /// The token of the newest claim.
+    claim_token: u64,
+    is_paused: bool,
+    /// What the server replies to every `ROLE`, in the place of what is right; nothing if that is empty.
+    role_reply: Option<&'static str>,
+    /// Processes that were started, and why the driver has given up.
+    starts: Vec<Life>,
+    failure: Option<String>,
 }
 
 impl Group {
@@ -58,18 +70,73 @@ impl Group {
             claims: 0,
             answers: false,
             connects: 0,
+            is_master: false,
+            offers: Vec::new(),
+            claim_token: 0,
+            is_paused: false,
+            role_reply: None,
+            starts: Vec::new(),
+            failure: None,
         };
         let (life, conn) = (LIFE, Conn::Control);
         group.tell(Input::Started { life });
         group.tell(Input::Opened { life, conn });
         group.say(Conn::Control, "+OK\r\n");
-        let conn = Conn::Link;
-        group.tell(Input::Opened { life, conn });
-        group.say(Conn::Link, "PING\r\n");
-        group.say(Conn::Link, &format!("PSYNC ? {}\r\n", GENESIS_OFFSET + 1));
+        group.follow();
         group.reloads.clear();
         group.connects = 0;
         group
+    }
+
+    /// The server asks for the stream.
+    fn follow(&mut self) {
+        let (life, conn) = (LIFE, Conn::Link);
+        self.tell(Input::Opened { life, conn });
+        self.say(conn, "PING\r\n");
+        self.say(conn, &format!("PSYNC ? {}\r\n", self.offset + 1));
+    }
+
+    /// The replica claims, and takes office.
+    fn execute(&mut self) {
+        let claim = Command::Claim {
+            over: 1,
+            by: ReplicaId(1),
+            boot: 1,
+            version: VERSION,
+        };
+        self.stream.apply(At::default(), &claim.to_bytes(), &[]);
+        self.tell(Input::Shared);
+        assert_eq!(self.driver.status().role, Role::Executing);
+    }
+
+    /// What the server replies to a request on the connection for commands or the tap.
+    fn reply(&mut self, conn: Conn, request: &[u8]) -> Option<String> {
+        let has = |word: &str| {
+            request
+                .windows(word.len())
+                .any(|part| part == word.as_bytes())
+        };
+        let offset = self.offset;
+        match conn {
+            Conn::Control if has("ROLE") && self.role_reply.is_some() => {
+                let reply = self.role_reply.filter(|reply| !reply.is_empty());
+                reply.map(str::to_owned)
+            }
+            Conn::Control if has("ROLE") && self.is_master => {
+                Some(format!("*3\r\n$6\r\nmaster\r\n:{offset}\r\n*0\r\n"))
+            }
+            Conn::Control if has("ROLE") => {
+                let parts = "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n$9\r\nconnected\r\n";
+                Some(format!("{parts}:{offset}\r\n"))
+            }
+            Conn::Control if has("REPLICAOF") => {
+                self.is_master = true;
+                Some("+OK\r\n".to_owned())
+            }
+            Conn::Tap if has("PSYNC") => Some("+CONTINUE\r\n".to_owned()),
+            Conn::Tap if !has("ACK") => Some("+OK\r\n".to_owned()),
+            _ => None,
+        }
     }
 
     /// The connection for commands ends, and what the server says on the next one, if the driver wants that.
@@ -95,19 +162,31 @@ impl Group {
         self.driver.input(self.now_ns, input);
         while let Some(output) = self.driver.output() {
             match output {
-                Output::Write { conn, bytes, .. }
-                    if conn == Conn::Control && bytes.ends_with(b"ROLE\r\n") =>
-                {
-                    let offset = self.offset;
-                    let parts = "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:1\r\n$9\r\nconnected\r\n";
-                    self.say(Conn::Control, &format!("{parts}:{offset}\r\n"));
+                Output::Write { conn, bytes, .. } => {
+                    if let Some(reply) = self.reply(conn, &bytes) {
+                        self.say(conn, &reply);
+                    }
                 }
                 Output::Connect {
                     conn: Conn::Control,
                     ..
                 } => self.connects += 1,
+                Output::Connect {
+                    life,
+                    conn: Conn::Tap,
+                } => self.tell(Input::Opened {
+                    life,
+                    conn: Conn::Tap,
+                }),
+                Output::Offer { peer, .. } => self.offers.push(peer),
+                Output::Pause(is_paused) => self.is_paused = is_paused,
+                Output::Start { life, .. } => self.starts.push(life),
+                Output::Fail(why) => self.failure = Some(why),
                 Output::Note(Note::Reload { why, .. }) => self.reloads.push(why),
-                Output::Submit { .. } => self.claims += 1,
+                Output::Submit { token, .. } => {
+                    self.claims += 1;
+                    self.claim_token = token;
+                }
                 Output::Probe { peer, .. } if self.answers => self.tell(Input::PeerAlive { peer }),
                 _ => {}
             }
@@ -145,9 +224,14 @@ impl Group {
 
     /// Seconds in which the driver is told the time when it wants to be.
     fn pass(&mut self, seconds: u64) {
-        let end_ns = self.now_ns + seconds * 1_000_000_000;
+        self.pass_by(STEP_NS, seconds * 1_000 * MS);
+    }
+
+    /// A time in which the driver is told what time it is after each step, if it wants to be.
+    fn pass_by(&mut self, step_ns: u64, all_ns: u64) {
+        let end_ns = self.now_ns + all_ns;
         while self.now_ns < end_ns {
-            self.now_ns += STEP_NS;
+            self.now_ns += step_ns;
             if self.driver.deadline().is_some() {
                 self.tell(Input::Tick);
             }
@@ -274,4 +358,133 @@ fn a_server_that_takes_no_connection_is_replaced() {
     }
     assert_eq!(group.reloads, ["the server closed the driver's connection"]);
     assert!(group.connects > 1, "{}", group.connects);
+}
+
+/// Its server follows a moment later, and a first claim may be lost.
+#[test]
+fn an_office_that_is_offered_too_early_is_taken() {
+    let mut group = Group::new();
+    let (life, conn) = (LIFE, Conn::Link);
+    group.tell(Input::Closed { life, conn });
+    group.tell(Input::Offered { epoch: 1 });
+    group.pass_by(MS, 100 * MS);
+    assert_eq!(group.claims, 0, "its server does not follow");
+    group.follow();
+    assert_eq!(group.claims, 1);
+    let token = group.claim_token;
+    group.tell(Input::Result {
+        token,
+        result: None,
+    });
+    for _ in 0..9 {
+        group.tell(Input::Offered { epoch: 1 });
+        group.pass_by(MS, 100 * MS);
+    }
+    assert_eq!(group.claims, 2, "a claim that came to nothing is repeated");
+    assert_eq!(group.driver.status().role, Role::Following);
+}
+
+/// Clients of an executor that has given up the move are not driven out.
+#[test]
+fn an_offer_that_is_not_repeated_lapses() {
+    let mut group = Group::new();
+    let (life, conn) = (LIFE, Conn::Link);
+    group.tell(Input::Closed { life, conn });
+    group.tell(Input::Offered { epoch: 1 });
+    group.pass_by(MS, 400 * MS);
+    group.follow();
+    group.pass(10);
+    assert_eq!(group.claims, 0);
+    assert_eq!(group.driver.deadline(), None, "nothing is to be done");
+}
+
+#[test]
+fn an_executor_offers_its_office_until_it_is_taken() {
+    let mut group = Group::new();
+    group.execute();
+    group.tell(Input::MoveTo(ReplicaId(2)));
+    group.pass_by(5 * MS, 1_000 * MS);
+    assert!((8..=11).contains(&group.offers.len()), "{:?}", group.offers);
+    assert!(group.offers.iter().all(|peer| *peer == ReplicaId(2)));
+    assert!(group.is_paused, "nothing new is begun here");
+    group.offers.clear();
+    group.tell(Input::MoveTo(ReplicaId(3)));
+    group.pass_by(5 * MS, 1_000 * MS);
+    assert!(group.offers.len() > 5, "another one is to execute");
+    assert!(group.offers.iter().all(|peer| *peer == ReplicaId(3)));
+    group.pass_by(5 * MS, 4_100 * MS);
+    assert!(!group.is_paused, "nobody took it");
+    group.offers.clear();
+    group.pass(5);
+    assert_eq!((group.offers.len(), group.claims), (0, 0));
+    group.tell(Input::MoveTo(ReplicaId(2)));
+    group.stream.apply(At::default(), &claim(2).to_bytes(), &[]);
+    group.tell(Input::Shared);
+    assert_eq!(group.driver.status().role, Role::Leaving);
+}
+
+/// Executes, and a client waits for the answer to what it asked.
+fn executing_for_a_client() -> Group {
+    let mut group = Group::new();
+    group.execute();
+    (group.is_master, group.role_reply) = (true, Some(""));
+    let (total, held) = (1, 10);
+    group.tell(Input::Answers { total, held });
+    group
+}
+
+#[test]
+fn a_server_that_is_busy_for_a_minute_keeps_its_office() {
+    let mut group = executing_for_a_client();
+    group.role_reply = Some("-BUSY Redis is busy running a script.\r\n");
+    // The barrier that was asked for.
+    group.say(Conn::Control, "-BUSY Redis is busy running a script.\r\n");
+    group.pass_by(5 * MS, 60_000 * MS);
+    assert_eq!(group.reloads, Vec::<String>::new());
+    assert_eq!(group.driver.status().role, Role::Executing);
+}
+
+#[test]
+fn a_server_that_says_nothing_is_replaced() {
+    let mut group = executing_for_a_client();
+    group.pass(29);
+    assert_eq!(group.driver.status().role, Role::Executing);
+    group.pass(3);
+    assert_eq!(group.reloads, ["it does not answer"]);
+    assert_eq!(group.driver.status().role, Role::Loading);
+}
+
+#[test]
+fn a_copy_of_the_data_that_no_server_survives_is_told() {
+    let mut group = Group::new();
+    for deaths in 1..=3 {
+        assert_eq!(group.failure, None, "{deaths} deaths");
+        let (life, why) = (*group.starts.last().unwrap(), "exit status: 1".to_owned());
+        group.tell(Input::Died { life, why });
+        group.pass(1);
+    }
+    let why = group.failure.unwrap();
+    assert!(
+        why.contains("the RDB at offset 1, which may be damaged; the last time: exit status: 1"),
+        "{why}"
+    );
+    assert_eq!(group.driver.status().role, Role::Failed);
+}
+
+#[test]
+fn a_server_that_is_older_than_the_data_is_told() {
+    let mut group = Group::new();
+    group.tell(Input::Offered { epoch: 1 });
+    let needed = ServerVersion {
+        number: (9, 1, 0),
+        ..VERSION
+    };
+    let result = Some(Outcome::Unfit { needed }.to_bytes());
+    let token = group.claim_token;
+    group.tell(Input::Result { token, result });
+    let why = group.failure.unwrap();
+    assert!(
+        why.contains("the data was written by Valkey 9.1.0, and this server is Valkey 8.1.0"),
+        "{why}"
+    );
 }

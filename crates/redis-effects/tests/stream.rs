@@ -426,7 +426,7 @@ fn an_import_is_part_of_snapshots_and_changes_no_others() {
     assert_eq!(pieces(&mut copy).1, digest);
 }
 
-/// A client that waits is no reason to execute while another server's data is brought over.
+/// A client that waits is no reason to execute while another server's data is brought over; the cutover is one.
 #[test]
 fn nobody_claims_while_another_server_is_followed() {
     let shared = Shared::new(Arc::new(MemoryFiles), Box::new(|| {}));
@@ -457,7 +457,7 @@ fn nobody_claims_while_another_server_is_followed() {
         .count();
     assert_eq!(submitted, 0);
     apply(&mut stream, &cutover(1, BEGIN));
-    driver.input(10_000_000_001, Input::Offered { epoch: 2 });
+    driver.input(10_000_000_001, Input::Shared);
     driver.input(20_000_000_000, Input::Tick);
     let submitted = std::iter::from_fn(|| driver.output())
         .filter(|output| matches!(output, Output::Submit { .. }))

@@ -205,7 +205,8 @@ pub enum Input {
     },
     /// Another replica is to execute, if this one does.
     MoveTo(ReplicaId),
-    /// The executor of an epoch has offered its office ([`Output::Offer`]).
+    /// The executor of an epoch has offered its office ([`Output::Offer`]), or nobody executes in it: this replica is
+    /// to do so, as soon as its server follows.
     Offered {
         /// The epoch to claim over.
         epoch: u64,
@@ -309,7 +310,8 @@ pub enum Output {
         /// The epoch in which it is said to execute.
         epoch: u64,
     },
-    /// Tell a peer's driver that it may claim ([`Input::Offered`]): nothing is under way here.
+    /// Tell a peer's driver that it may claim ([`Input::Offered`]): nothing is under way here. It is told again for as
+    /// long as it does not, so that an offer may be lost.
     Offer {
         /// The replica that is to execute.
         peer: ReplicaId,
@@ -356,6 +358,11 @@ pub enum Note {
         /// The offset of the RDB.
         offset: u64,
     },
+    /// Clients are served here on, for a replica that was to execute did not claim in time.
+    MoveGivenUp {
+        /// The replica that was to execute.
+        target: ReplicaId,
+    },
 }
 
 impl fmt::Display for Note {
@@ -379,6 +386,10 @@ impl fmt::Display for Note {
                 )
             }
             Note::Saved { offset } => write!(f, "an RDB was saved at offset {offset}"),
+            Note::MoveGivenUp { target } => write!(
+                f,
+                "replica {target} was to execute and did not claim in time: clients are served here on"
+            ),
         }
     }
 }

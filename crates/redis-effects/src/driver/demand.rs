@@ -21,6 +21,21 @@ const DOUBLED_MAX: u32 = 3;
 const PROBES: u64 = 4;
 /// Probes of peers that wait for a quorum, at most.
 const PROBED_MAX: usize = 64;
+/// How long an executor's offer of its office holds: it repeats the offer for as long as it means it.
+const OFFER_NS: u64 = 300 * MS;
+
+/// An office that this replica is to take, though no client may wait for that.
+#[derive(Clone, Copy, Debug)]
+struct OfferedOffice {
+    /// The epoch to claim over.
+    epoch: u64,
+    /// When to claim, at the earliest.
+    from_ns: u64,
+    /// When the offer lapses.
+    until_ns: u64,
+    /// When to claim again, if the last claim came to nothing.
+    again_ns: u64,
+}
 
 /// What this replica knows of the need for an executor.
 #[derive(Debug, Default)]
@@ -42,6 +57,7 @@ pub(super) struct Demand {
     doubled: u32,
     claim_token: Option<u64>,
     claim_again_ns: u64,
+    offered: Option<OfferedOffice>,
     /// Probes of peers by the token of the quorum's answer: the peer's token, and the epoch.
     probes: BTreeMap<u64, (u64, u64)>,
 }
@@ -62,6 +78,38 @@ impl Demand {
 
     pub(super) fn is_waiting(&self) -> bool {
         self.is_waiting
+    }
+
+    /// Whether an office is to be taken.
+    pub(super) fn is_offered(&self) -> bool {
+        self.offered.is_some()
+    }
+
+    /// Takes note of an office to claim over an epoch, from one time until another.
+    fn offer(&mut self, epoch: u64, from_ns: u64, until_ns: u64) {
+        let same = self.offered.filter(|offered| offered.epoch == epoch);
+        let mut offered = same.unwrap_or(OfferedOffice {
+            epoch,
+            from_ns,
+            until_ns,
+            again_ns: 0,
+        });
+        offered.from_ns = offered.from_ns.min(from_ns);
+        offered.until_ns = offered.until_ns.max(until_ns);
+        self.offered = Some(offered);
+    }
+
+    /// The epoch to claim over now, if an office was offered.
+    fn take_offered(&mut self, epoch: u64, now_ns: u64) -> Option<u64> {
+        let is_over = |offered: &OfferedOffice| offered.epoch < epoch || now_ns > offered.until_ns;
+        self.offered = self.offered.filter(|offered| !is_over(offered));
+        let is_free = self.claim_token.is_none() || now_ns >= self.claim_again_ns;
+        let offered = self.offered.as_mut().filter(|_| is_free)?;
+        if offered.epoch != epoch || now_ns < offered.from_ns.max(offered.again_ns) {
+            return None;
+        }
+        offered.again_ns = now_ns + CLAIM_AGAIN_NS;
+        Some(epoch)
     }
 
     pub(super) fn alive(&mut self, peer: ReplicaId, executor: Option<ReplicaId>, now_ns: u64) {
@@ -108,6 +156,7 @@ impl Driver {
     }
 
     pub(super) fn advance_demand(&mut self) {
+        self.advance_offered();
         // While another server's data is brought over, clients wait for the end of that.
         let may_claim = matches!(self.office, Office::None) && self.stream.import.is_none();
         if !self.demand.is_waiting || !may_claim {
@@ -131,18 +180,39 @@ impl Driver {
             self.out.push_back(Output::Probe { peer, epoch });
         }
         let is_due = self.now_ns >= heard_ns + patience_ns + later_ns;
-        let is_free =
-            self.demand.claim_token.is_none() || self.now_ns >= self.demand.claim_again_ns;
         // One whose server does not follow cannot serve soon.
-        if is_due && is_free && self.now_ns >= self.demand.claim_again_ns && self.is_following() {
+        if is_due && self.now_ns >= self.demand.claim_again_ns && self.is_following() {
             self.claim(self.stream.epoch);
         }
     }
 
-    /// The executor has stepped down in favour of this replica.
+    /// The executor of an epoch has stepped down in favour of this replica, or an epoch without one is to end.
     pub(super) fn offered(&mut self, epoch: u64) {
-        let is_free = self.stream.import.is_none();
-        if self.stream.epoch == epoch && is_free && self.is_following() {
+        // It is the import that goes on, and no claim ends that.
+        if self.stream.import.is_some() && epoch <= self.stream.epoch {
+            return;
+        }
+        let is_vacant = self.stream.epoch == epoch && self.stream.executor.is_none();
+        let until_ns = match is_vacant {
+            // Nobody is in office whom a late claim would drive out.
+            true => u64::MAX,
+            false => self.now_ns + OFFER_NS,
+        };
+        self.demand.offer(epoch, self.now_ns, until_ns);
+    }
+
+    /// Another server was followed until now: somebody is to execute, whether a client waits or not.
+    pub(super) fn saw_cutover(&mut self) {
+        let later_ns = u64::from(self.demand.rank + 1) * self.config.rank_step_ns;
+        let from_ns = self.now_ns + later_ns;
+        self.demand.offer(self.stream.epoch, from_ns, u64::MAX);
+    }
+
+    /// Claims an office that was offered, as soon as the own server can serve.
+    fn advance_offered(&mut self) {
+        let may_claim = self.is_following() && self.stream.import.is_none();
+        let (epoch, now_ns) = (self.stream.epoch, self.now_ns);
+        if may_claim && let Some(epoch) = self.demand.take_offered(epoch, now_ns) {
             self.claim(epoch);
         }
     }

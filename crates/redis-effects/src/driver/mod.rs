@@ -163,6 +163,7 @@ impl Driver {
     pub fn deadline(&self) -> Option<u64> {
         let is_idle = self.is_following()
             && !self.demand.is_waiting()
+            && !self.demand.is_offered()
             && self.control.is_quiet()
             && self.has_caught_up()
             && !self.saving.is_under_way()
@@ -244,6 +245,7 @@ impl Driver {
         if was_installed {
             self.saw_install();
         }
+        let was_importing = self.stream.import.is_some();
         if state.epoch != self.stream.epoch || state.executor != self.stream.executor {
             let over = self.stream.executor;
             self.stream = state;
@@ -251,6 +253,9 @@ impl Driver {
             self.saw_epoch(over.filter(|executor| state.executor != Some(*executor)));
         }
         self.stream = state;
+        if was_importing && state.import.is_none() && state.executor.is_none() {
+            self.saw_cutover();
+        }
     }
 
     /// Says where clients are to be served, as of the last look.

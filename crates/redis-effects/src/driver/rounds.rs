@@ -7,7 +7,7 @@
 //! effect of a later executor is before it. So rounds with effects need nothing more, rounds without ask a quorum for
 //! the epoch once, and whatever proves a round proves those before it.
 
-use super::api::{Conn, Output};
+use super::api::{Conn, Note, Output};
 use super::control::Ask;
 use super::office::Office;
 use super::resp::{RoleReply, request};
@@ -30,6 +30,8 @@ const ACKNOWLEDGE_NS: u64 = 1_000 * MS;
 const BUSY_NS: u64 = 5 * MS;
 /// How long a move to another replica may take before clients go on here.
 const MOVE_NS: u64 = 5_000 * MS;
+/// How soon an offer is repeated that the other replica has not taken: it may be lost, or have come too early.
+const OFFER_AGAIN_NS: u64 = 100 * MS;
 
 /// Answers that rest on nothing behind an offset.
 #[derive(Debug)]
@@ -52,7 +54,8 @@ struct Flight {
 struct Move {
     target: ReplicaId,
     since_ns: u64,
-    is_offered: bool,
+    /// When the next offer is due, once nothing is under way here.
+    offer_ns: u64,
 }
 
 /// An executor whose clients are served.
@@ -429,37 +432,44 @@ impl Driver {
         }
     }
 
+    /// The newest wish holds: for another replica than before, or to stay here.
     pub(super) fn move_to(&mut self, target: ReplicaId) {
         let (me, since_ns) = (self.config.me, self.now_ns);
-        if let Some(office) = self.executing()
-            && office.moving.is_none()
-            && target != me
-        {
-            office.moving = Some(Move {
+        let Some(office) = self.executing() else {
+            return;
+        };
+        let is_under_way = (office.moving.as_ref()).is_some_and(|moving| moving.target == target);
+        if !is_under_way {
+            office.moving = (target != me).then_some(Move {
                 target,
                 since_ns,
-                is_offered: false,
+                offer_ns: 0,
             });
         }
     }
 
     fn move_on(&mut self) {
         let now_ns = self.now_ns;
-        if let Some(office) = self.executing()
-            && (office.moving.as_ref()).is_some_and(|moving| now_ns - moving.since_ns > MOVE_NS)
-        {
-            office.moving = None;
+        let Some(office) = self.executing() else {
+            return;
+        };
+        let is_late = |moving: &mut Move| now_ns - moving.since_ns > MOVE_NS;
+        if let Some(Move { target, .. }) = office.moving.take_if(is_late) {
+            self.note(Note::MoveGivenUp { target });
         }
     }
 
     /// Nothing is held, and nothing that the server has is not accepted: another one may execute.
     fn offer(&mut self) {
+        let now_ns = self.now_ns;
         let Some(office) = self.executing() else {
             return;
         };
         let epoch = office.epoch;
-        if let Some(moving) = office.moving.as_mut().filter(|moving| !moving.is_offered) {
-            moving.is_offered = true;
+        if let Some(moving) = &mut office.moving
+            && now_ns >= moving.offer_ns
+        {
+            moving.offer_ns = now_ns + OFFER_AGAIN_NS;
             let peer = moving.target;
             self.out.push_back(Output::Offer { peer, epoch });
         }
