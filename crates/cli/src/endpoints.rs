@@ -99,7 +99,8 @@ impl Asked {
         }
     }
 
-    fn first_status_page(&self) -> Result<StatusPage, Failure> {
+    /// The status page of the first replica that answers.
+    pub(crate) fn first_status_page(&self) -> Result<StatusPage, Failure> {
         let mut why = String::new();
         for place in &self.places {
             match self.status_page(place) {

@@ -6,6 +6,7 @@ mod cutover;
 mod export;
 mod follower;
 mod import;
+mod moving;
 mod source;
 mod spool;
 
@@ -15,14 +16,10 @@ use clap::{Args, Subcommand};
 use cutover::CutoverOptions;
 use export::ExportOptions;
 use import::{AbandonOptions, ImportOptions};
+use moving::MoveOptions;
 use quorate_server::first_url;
 use serde_json::Value;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// How long the executor may take to change.
-const MOVED_WITHIN: Duration = Duration::from_secs(10);
-/// The pause between two looks at who executes.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What to show or to change of the real servers behind the Redis face.
 #[derive(Subcommand, Debug)]
@@ -46,16 +43,6 @@ pub(crate) enum RedisCommand {
 pub(crate) struct Common {
     #[command(flatten)]
     endpoints: Endpoints,
-}
-
-/// The options of `quorate redis move`.
-#[derive(Args, Debug)]
-pub(crate) struct MoveOptions {
-    /// The number of the replica that is to execute
-    #[arg(value_name = "ID")]
-    id: u16,
-    #[command(flatten)]
-    common: Common,
 }
 
 /// A replica, and what it says of its server.
@@ -86,6 +73,20 @@ impl Server {
         })
     }
 
+    /// What it does, in a word; none if it does not answer, or has no real server.
+    fn role(&self) -> &str {
+        let page = self.page.as_ref().ok();
+        page.and_then(|page| page["role"].as_str())
+            .unwrap_or_default()
+    }
+
+    /// A number on its page; 0 if it does not answer.
+    fn number(&self, name: &str) -> u64 {
+        let page = self.page.as_ref().ok();
+        page.and_then(|page| page[name].as_u64())
+            .unwrap_or_default()
+    }
+
     /// Whether its users are not those of a replica with this page.
     fn has_other_users(&self, page: &Value) -> bool {
         let own = self.page.as_ref().ok().map(|own| &own["users_mark"]);
@@ -111,11 +112,11 @@ fn clock_us() -> i64 {
 pub(crate) fn run(command: &RedisCommand) -> Result<(), Failure> {
     match command {
         RedisCommand::Status(common) => {
-            let (_, servers) = servers(common)?;
+            let servers = servers(&common.endpoints.open()?)?;
             print!("{}{}", table(&servers), import_line(&servers));
             Ok(())
         }
-        RedisCommand::Move(options) => move_to(options),
+        RedisCommand::Move(options) => moving::run(options),
         RedisCommand::Export(options) => export::run(options),
         RedisCommand::Import(options) => import::run(options),
         RedisCommand::Cutover(options) => cutover::run(options),
@@ -123,28 +124,34 @@ pub(crate) fn run(command: &RedisCommand) -> Result<(), Failure> {
     }
 }
 
-/// All replicas, as far as they answer.
-fn servers(common: &Common) -> Result<(Asked, Vec<Server>), Failure> {
-    let asked = common.endpoints.open()?;
-    let status = common.endpoints.status_page()?;
-    let servers = status.members.iter().map(|member| {
-        let url = first_url(&member.client_url).to_owned();
-        let asked_us = clock_us();
-        let page = asked.get(&url, "/redis").and_then(|text| {
-            serde_json::from_str(&text).map_err(|_| {
-                "it has no real server: the data of this cluster is in Quorate's own store"
-                    .to_owned()
-            })
-        });
-        Server {
-            id: member.replica_id,
-            url,
-            page,
-            asked_us: (asked_us, clock_us()),
-        }
+/// All replicas, as far as they answer. They are asked at once: one that is frozen takes its time.
+fn servers(asked: &Asked) -> Result<Vec<Server>, Failure> {
+    let status = asked.first_status_page()?;
+    let members = status.members.iter();
+    let members = members.map(|member| (member.replica_id, first_url(&member.client_url)));
+    Ok(std::thread::scope(|scope| {
+        let asking: Vec<_> = members
+            .map(|(id, url)| scope.spawn(move || server(asked, id, url)))
+            .collect();
+        let servers = asking.into_iter().filter_map(|asking| asking.join().ok());
+        servers.collect()
+    }))
+}
+
+/// A replica, and what it says of its server.
+fn server(asked: &Asked, id: u16, url: &str) -> Server {
+    let asked_us = clock_us();
+    let page = asked.get(url, "/redis").and_then(|text| {
+        serde_json::from_str(&text).map_err(|_| {
+            "it has no real server: the data of this cluster is in Quorate's own store".to_owned()
+        })
     });
-    let servers = servers.collect();
-    Ok((asked, servers))
+    Server {
+        id,
+        url: url.to_owned(),
+        page,
+        asked_us: (asked_us, clock_us()),
+    }
 }
 
 fn table(servers: &[Server]) -> String {
@@ -209,46 +216,10 @@ fn import_line(servers: &[Server]) -> String {
     }
 }
 
-/// The replica that executes, as far as one answers that does.
+/// The replica that executes, as far as one answers that does. One that was deposed may not have heard of it yet.
 fn executor(servers: &[Server]) -> Option<&Server> {
-    let executes =
-        |server: &&Server| matches!(&server.page, Ok(page) if page["role"] == "executing");
-    servers.iter().find(executes)
-}
-
-fn move_to(options: &MoveOptions) -> Result<(), Failure> {
-    let (asked, all) = servers(&options.common)?;
-    let id = options.id;
-    if !all.iter().any(|server| server.id == id) {
-        return Err(Failure::Failed(format!(
-            "there is no replica {id} in this cluster"
-        )));
-    }
-    let Some(now) = executor(&all) else {
-        let why = all.iter().find_map(|server| server.page.as_ref().err());
-        return Err(Failure::Failed(match why {
-            Some(why) => format!("no replica says that it executes: {why}"),
-            None => "no replica executes: one will once a client asks for something".to_owned(),
-        }));
-    };
-    if now.id != id {
-        asked.post_at(&now.url, "/redis/move", &id)?;
-    }
-    let deadline = Instant::now() + MOVED_WITHIN;
-    loop {
-        let (_, all) = servers(&options.common)?;
-        if executor(&all).is_some_and(|server| server.id == id) {
-            print!("{}", table(&all));
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            return Err(Failure::Failed(format!(
-                "replica {id} does not execute after {} s",
-                MOVED_WITHIN.as_secs()
-            )));
-        }
-        std::thread::sleep(LOOK_PAUSE);
-    }
+    let executing = servers.iter().filter(|server| server.role() == "executing");
+    executing.max_by_key(|server| server.number("epoch"))
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ const ADMIN: &str = "quorate_admin:";
 /// The address for operators, of the replica that serves clients of Redis at `host:port`.
 pub(crate) fn admin_of(address: &str) -> Result<String, String> {
     // What relays to a real server answers this, and nothing else, by itself; other replicas do not know it.
-    if let Ok(Reply::Bulk(admin)) = ask(address, &["QUORATE", "ADMIN"]) {
+    let known = ask(address, &["QUORATE", "ADMIN"]);
+    // One that says nothing would not do so to another question, either.
+    if let Reply::Bulk(admin) = known.map_err(|why| format!("{REDIS}{address}: {why}"))? {
         return Ok(String::from_utf8_lossy(&admin).into_owned());
     }
     let said = match ask(address, &["INFO", "server"]) {

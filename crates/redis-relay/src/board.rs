@@ -1,7 +1,7 @@
 //! What others than the relay's thread see of it, and what they may ask of it.
 
 use quorate_core::ReplicaId;
-use quorate_redis_effects::{Rdb, Status};
+use quorate_redis_effects::{Rdb, Role, Status};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
@@ -12,6 +12,7 @@ const REQUESTS_MAX: usize = 16;
 /// The relay as operators see it.
 #[derive(Debug)]
 pub struct Board {
+    me: ReplicaId,
     shown: Mutex<Shown>,
     requests: mpsc::Sender<OperatorRequest>,
 }
@@ -58,10 +59,15 @@ impl fmt::Display for MoveError {
 }
 
 impl Board {
-    pub(crate) fn new() -> (Board, mpsc::Receiver<OperatorRequest>) {
+    pub(crate) fn new(me: ReplicaId) -> (Board, mpsc::Receiver<OperatorRequest>) {
         let (requests, asked) = mpsc::channel(REQUESTS_MAX);
         let shown = Mutex::default();
-        (Board { shown, requests }, asked)
+        let board = Board {
+            me,
+            shown,
+            requests,
+        };
+        (board, asked)
     }
 
     /// What the relay does.
@@ -82,16 +88,18 @@ impl Board {
         self.lock().failure.clone()
     }
 
-    /// Has another replica execute, soon.
+    /// Has another replica execute, soon; or this one, whose server follows, in the place of whoever does.
     ///
     /// # Errors
-    /// When this replica is not the executor.
+    /// When another replica is to be asked for that.
     pub fn move_to(&self, target: ReplicaId) -> Result<(), MoveError> {
-        let status = self.status();
-        if status.role != quorate_redis_effects::Role::Executing {
-            return Err(MoveError::NotExecutor(status.stream.executor));
-        }
-        let sent = self.requests.try_send(OperatorRequest::Move(target));
+        let Status { role, stream, .. } = self.status();
+        let request = match role {
+            Role::Executing => OperatorRequest::Move(target),
+            Role::Following if target == self.me => OperatorRequest::Claim(stream.epoch),
+            _ => return Err(MoveError::NotExecutor(stream.executor)),
+        };
+        let sent = self.requests.try_send(request);
         sent.map_err(|_| MoveError::Busy)
     }
 

@@ -157,7 +157,7 @@ impl Relay {
         admin: Option<String>,
     ) -> io::Result<Relay> {
         prepared.link.set_nonblocking(true)?;
-        let (board, requests) = Board::new();
+        let (board, requests) = Board::new(prepared.config.me);
         let board = Arc::new(board);
         let inside = Inside {
             prepared,
