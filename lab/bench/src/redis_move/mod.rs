@@ -21,7 +21,7 @@ use quorate_tooling::units;
 use crate::cluster::Cluster;
 use contents::{Contents, fill};
 use server::Server;
-use writers::Writers;
+use writers::{Pace, Writers};
 
 /// The options of `bench redis-move`.
 #[derive(Debug, Clone, Args)]
@@ -32,6 +32,9 @@ pub struct RedisMoveArgs {
     /// Clients that write meanwhile
     #[arg(long, default_value_t = 4)]
     writers: usize,
+    /// Writes that they all together begin in a second, at most; 0 for no bound, which few machines catch up with
+    #[arg(long, default_value_t = 5000, value_name = "OPS")]
+    rate: u64,
     /// How long they write while the server is followed, before the cutover
     #[arg(long, default_value = "5s", value_parser = units::duration)]
     following: Duration,
@@ -70,7 +73,8 @@ pub fn run(args: &RedisMoveArgs) -> Result<(), String> {
     let options = [&options[..], &args.quorate_option].concat();
     let cluster = Cluster::quorate(&binary, REPLICAS, args.place.parent(), &options)?;
     let endpoints = cluster.endpoints.join(",");
-    let writers = Writers::start(&source, args.writers, args.keys)?;
+    let pace = Pace::new(args.rate, args.writers);
+    let writers = Writers::start(&source, args.writers, args.keys, pace)?;
     let began = Instant::now();
     let import = Import {
         binary: &binary,

@@ -4,6 +4,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use quorate_resp::encode_request;
 
@@ -13,6 +14,33 @@ use super::server::{Connection, Server};
 /// Requests of a client that are sent at once.
 const BATCH: usize = 16;
 
+/// How much later than due a writer may be before what it left out is forgotten: it is no burst then.
+const LATE_MAX: Duration = Duration::from_secs(1);
+
+/// How soon a writer sends its next requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// The time between two batches of one writer; none without a bound.
+    each: Option<Duration>,
+}
+
+impl Pace {
+    /// Of so many writes a second for so many writers together; 0 for no bound.
+    pub(super) fn new(rate: u64, writers: usize) -> Pace {
+        let batches = (rate > 0).then(|| rate as f64 / BATCH as f64 / writers.max(1) as f64);
+        Pace {
+            each: batches.map(|batches| Duration::from_secs_f64(1.0 / batches)),
+        }
+    }
+
+    /// When the batch behind one that was due then is due.
+    fn after(self, due: Instant, now: Instant) -> Option<Instant> {
+        let next = due + self.each?;
+        let earliest = now.checked_sub(LATE_MAX).unwrap_or(now);
+        Some(next.max(earliest))
+    }
+}
+
 /// Clients that write until this is dropped, or nobody answers them.
 pub(super) struct Writers {
     done: Arc<AtomicU64>,
@@ -21,7 +49,12 @@ pub(super) struct Writers {
 }
 
 impl Writers {
-    pub(super) fn start(server: &Server, count: usize, keys: u64) -> Result<Writers, String> {
+    pub(super) fn start(
+        server: &Server,
+        count: usize,
+        keys: u64,
+        pace: Pace,
+    ) -> Result<Writers, String> {
         let mut writers = Writers {
             done: Arc::default(),
             sockets: Vec::new(),
@@ -31,7 +64,7 @@ impl Writers {
             let connection = server.connect()?;
             writers.sockets.push(connection.socket()?);
             let done = Arc::clone(&writers.done);
-            let write = move || write(connection, seed as u64, keys, &done);
+            let write = move || write(connection, (seed as u64, keys), pace, &done);
             writers.threads.push(std::thread::spawn(write));
         }
         Ok(writers)
@@ -57,9 +90,13 @@ impl Drop for Writers {
 }
 
 /// Changes keys of every kind, and counts what was acknowledged, until there is no answer.
-fn write(mut connection: Connection, seed: u64, keys: u64, done: &AtomicU64) {
+fn write(mut connection: Connection, (seed, keys): (u64, u64), pace: Pace, done: &AtomicU64) {
     let mut rng = fastrand::Rng::with_seed(seed);
+    let mut due = Instant::now();
     loop {
+        let now = Instant::now();
+        std::thread::sleep(due.saturating_duration_since(now));
+        due = pace.after(due, now.max(due)).unwrap_or(now);
         let mut text = Vec::new();
         for _ in 0..BATCH {
             let number = rng.u64(0..keys);
@@ -79,5 +116,25 @@ fn write(mut connection: Connection, seed: u64, keys: u64, done: &AtomicU64) {
             Ok(replies) => done.fetch_add(replies.len() as u64, Ordering::Relaxed),
             Err(_) => return,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_keep_their_rate_together() {
+        let pace = Pace::new(1600, 4);
+        let begin = Instant::now();
+        let mut due = begin;
+        for _ in 0..25 {
+            due = pace.after(due, due).unwrap();
+        }
+        assert_eq!(due - begin, Duration::from_secs(1), "25 batches of 16 each");
+        let late = begin + Duration::from_secs(60);
+        let next = pace.after(begin, late).unwrap();
+        assert_eq!(late - next, LATE_MAX, "no burst for a minute");
+        assert_eq!(Pace::new(0, 4).after(begin, begin), None);
     }
 }
