@@ -8,6 +8,7 @@ use crate::tunnel::{self, Purpose};
 use bytes::{Buf, Bytes};
 use quorate_server::{Account, Budget, Connection, TunnelDialer};
 use std::io;
+use std::path::Path;
 use std::rc::Rc;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -101,9 +102,7 @@ impl Clients {
         let places = self.hub.watch_place();
         let place = places.borrow().clone();
         let server = match &place {
-            Place::Here { epoch: now, folder } if *now == epoch => {
-                quorate_redis_process::connect(folder).await.ok()
-            }
+            Place::Here { epoch: now, folder } if *now == epoch => self.connect(folder).await.ok(),
             _ => None,
         };
         tunnel::answer(&mut far, server.is_some()).await?;
@@ -114,6 +113,16 @@ impl Clients {
             }
             None => Ok(()),
         }
+    }
+
+    /// Connects to the own server. Where nobody listens, whoever looks after it is told.
+    async fn connect(&self, folder: &Path) -> io::Result<UnixStream> {
+        let connected = quorate_redis_process::connect(folder).await;
+        let kind = connected.as_ref().err().map(io::Error::kind);
+        if let Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) = kind {
+            self.hub.note_unreachable();
+        }
+        connected
     }
 
     fn local(
@@ -143,7 +152,8 @@ impl Clients {
             let place = places.borrow_and_update().clone();
             let found = match (&place, &self.dialer) {
                 (Place::Importing, _) => return None,
-                (Place::Here { folder, .. }, _) => quorate_redis_process::connect(folder)
+                (Place::Here { folder, .. }, _) => self
+                    .connect(folder)
                     .await
                     .map(|server| Found::Here(server, place.clone())),
                 (Place::There { epoch, executor }, Some(dialer)) => {

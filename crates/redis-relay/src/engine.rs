@@ -7,7 +7,7 @@ use crate::server::{Events, ServerEvent, Servers};
 use crate::tunnel::{self, Purpose};
 use bytes::Bytes;
 use quorate_core::ReplicaId;
-use quorate_redis_effects::{Driver, Gate, Input, Output, StreamState};
+use quorate_redis_effects::{Conn, Driver, Gate, Input, Output, StreamState};
 use quorate_server::{Connection, TunnelDialer};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -179,6 +179,9 @@ impl Engine {
         {
             self.input(Input::Answers { total, held });
         }
+        if self.hub.take_unreachable() && self.state.gate != Gate::Closed {
+            self.look_for_socket();
+        }
         let waits = self.hub.waiting() > 0;
         if waits != self.state.waits {
             self.state.waits = waits;
@@ -190,6 +193,15 @@ impl Engine {
         if self.state.is_closing && self.hub.served() == 0 {
             self.state.is_closing = false;
             self.input(Input::ClientsClosed);
+        }
+    }
+
+    /// Clients find nobody at the server's socket: the driver has to connect anew, and replaces a server where it cannot.
+    fn look_for_socket(&mut self) {
+        let conn = Conn::Control;
+        if let Some(life) = self.servers.life().filter(|_| self.servers.has(conn)) {
+            self.servers.close(conn);
+            self.input(Input::Closed { life, conn });
         }
     }
 
@@ -231,12 +243,7 @@ impl Engine {
                 life,
                 number,
                 bytes,
-            } if self
-                .servers
-                .is_open(quorate_redis_effects::Conn::Link, number) =>
-            {
-                Input::Flushed { life, bytes }
-            }
+            } if self.servers.is_open(Conn::Link, number) => Input::Flushed { life, bytes },
             ServerEvent::Closed { life, conn, number } if self.servers.is_open(conn, number) => {
                 self.servers.close(conn);
                 Input::Closed { life, conn }

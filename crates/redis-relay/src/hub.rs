@@ -53,6 +53,8 @@ struct State {
     served: usize,
     /// Clients at the port.
     clients: usize,
+    /// Whether a client found nobody at the own server's socket.
+    is_unreachable: bool,
 }
 
 /// A client's answers under one label.
@@ -76,6 +78,7 @@ impl Hub {
                 waiting: 0,
                 served: 0,
                 clients: 0,
+                is_unreachable: false,
             }),
             place: watch::Sender::new(Place::Nowhere),
             paused: watch::Sender::new(false),
@@ -170,6 +173,17 @@ impl Hub {
         if state.held <= state.told_held / 2 {
             self.changed.notify_one();
         }
+    }
+
+    /// Nobody listens at the own server's socket, or it is gone.
+    pub(crate) fn note_unreachable(&self) {
+        self.state.borrow_mut().is_unreachable = true;
+        self.changed.notify_one();
+    }
+
+    /// Whether a client found nobody at the own server's socket since this was asked last.
+    pub(crate) fn take_unreachable(&self) -> bool {
+        std::mem::take(&mut self.state.borrow_mut().is_unreachable)
     }
 
     /// How many clients wait for an executor or an answer.

@@ -264,6 +264,11 @@ impl Servers {
         connections.any(|open| (open.conn, open.number) == (conn, number))
     }
 
+    /// Whether there is a connection of a kind, or one is being opened.
+    pub(crate) fn has(&self, conn: Conn) -> bool {
+        self.connections.iter().any(|open| open.conn == conn)
+    }
+
     /// Closes a connection, of which nothing is told any more.
     pub(crate) fn close(&mut self, conn: Conn) {
         self.connections.retain(|open| open.conn != conn);
