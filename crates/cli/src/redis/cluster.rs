@@ -9,6 +9,8 @@ use quorate_redis_effects::{Command, Follows, Import, REPLICATION_ID_BYTES};
 use quorate_redis_process::{Flavour, ServerVersion};
 use quorate_server::first_url;
 use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How long a replica may take for one command.
@@ -18,6 +20,9 @@ const AGAIN: Duration = Duration::from_millis(50);
 const AGAIN_MAX: Duration = Duration::from_millis(500);
 /// How often it is said that nobody takes a command.
 const SAY_AGAIN: Duration = Duration::from_secs(5);
+/// How long a replica that did not answer is not asked again, if others answer: it may be frozen, and each look at it
+/// would last as long as an answer may.
+const SILENT: Duration = Duration::from_secs(10);
 /// How often it is tried to begin an epoch where others do so, too.
 const BEGIN_TRIES: usize = 8;
 
@@ -52,14 +57,16 @@ pub(super) enum Ordered {
 pub(super) struct Cluster {
     asked: Asked,
     urls: Vec<String>,
-    /// The one that is asked first.
+    /// The one that is given the next command.
     first: usize,
+    /// Those that did not answer, by their place in `urls`, and when that was.
+    silent: RefCell<BTreeMap<usize, Instant>>,
 }
 
 impl Cluster {
     pub(super) fn open(common: &Common) -> Result<Cluster, Failure> {
         let asked = common.endpoints.open()?;
-        let status = common.endpoints.status_page()?;
+        let status = asked.first_status_page()?;
         let urls = status.members.iter();
         Ok(Cluster {
             asked,
@@ -68,15 +75,37 @@ impl Cluster {
                 .filter(|url| !url.is_empty())
                 .collect(),
             first: 0,
+            silent: RefCell::default(),
         })
     }
 
-    /// What every replica says that answers.
+    /// The replicas in two parts: those to ask first, and those that did not answer a moment ago.
+    fn likely_first(&self) -> (Vec<usize>, Vec<usize>) {
+        let silent = self.silent.borrow();
+        let is_silent = |at: &usize| silent.get(at).is_some_and(|since| since.elapsed() < SILENT);
+        (0..self.urls.len()).partition(|at| !is_silent(at))
+    }
+
+    /// What replicas say that answer: all of them, but those that are known to be silent.
     fn standings(&self) -> Result<Vec<Standing>, Trouble> {
+        let (likely, silent) = self.likely_first();
+        match self.standings_of(&likely) {
+            Err(Trouble::Broken(_)) if !silent.is_empty() => self.standings_of(&silent),
+            standings => standings,
+        }
+    }
+
+    fn standings_of(&self, places: &[usize]) -> Result<Vec<Standing>, Trouble> {
         let mut found = Vec::new();
         let mut why = "the cluster has no replica that can be asked".to_owned();
-        for url in &self.urls {
-            match self.asked.get(url, "/redis").map(|text| standing(&text)) {
+        for place in places {
+            let url = &self.urls[*place];
+            let told = self.asked.get(url, "/redis").map(|text| standing(&text));
+            match told {
+                Ok(_) => self.silent.borrow_mut().remove(place),
+                Err(_) => self.silent.borrow_mut().insert(*place, Instant::now()),
+            };
+            match told {
                 Ok(Some(standing)) => found.push(standing),
                 Ok(None) => {
                     return Err(Trouble::Fatal(
@@ -140,13 +169,17 @@ impl Cluster {
         let body = command.to_bytes();
         let (mut pause, mut said) = (AGAIN, Instant::now());
         loop {
-            let url = &self.urls[self.first % self.urls.len()];
+            let place = self.place();
+            let url = &self.urls[place];
             let answered = self
                 .asked
                 .post_bytes_at(url, "/redis/import", &body, ORDERED_WITHIN);
             let why = match answered {
                 Ok((200, text)) => match ordered(&text) {
-                    Some(Some(ordered)) => return Ok(ordered),
+                    Some(Some(ordered)) => {
+                        self.first = place;
+                        return Ok(ordered);
+                    }
                     // It is to be sent again.
                     Some(None) => String::new(),
                     None => text,
@@ -158,9 +191,12 @@ impl Cluster {
                 }
                 Ok((409, text)) => return Err(Trouble::Fatal(reason(&text))),
                 Ok((_, text)) => reason(&text),
-                Err(why) => why,
+                Err(why) => {
+                    self.silent.borrow_mut().insert(place, Instant::now());
+                    why
+                }
             };
-            self.first += 1;
+            self.first = place + 1;
             if self.is_over(command) {
                 return Ok(Ordered::Void);
             }
@@ -171,6 +207,15 @@ impl Cluster {
             std::thread::sleep(pause);
             pause = (2 * pause).min(AGAIN_MAX);
         }
+    }
+
+    /// The replica that is given the next command: that which took the last one, or one behind it that is not silent.
+    fn place(&self) -> usize {
+        let (likely, _) = self.likely_first();
+        let all = self.urls.len();
+        let mut places = (self.first..self.first + all).map(|place| place % all);
+        let place = places.find(|place| likely.contains(place));
+        place.unwrap_or(self.first % all)
     }
 
     /// Whether the epoch of a piece of the stream is over, so that no replica takes it any more.

@@ -8,7 +8,7 @@ use quorate_resp::Reply;
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 /// The folder in which a server keeps files of commands.
@@ -17,6 +17,10 @@ const FOLDER: &str = "appendonlydir";
 const WHOLE: &str = ".base.aof";
 /// How often the server is asked whether it is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long its file may not grow before the server is given up.
+const STALL_MAX: Duration = Duration::from_secs(60);
+/// What the name of a file begins with that the server has not finished.
+const UNFINISHED: &str = "temp-";
 
 /// Has a server load an RDB, every value of which it checks, and write the commands that make it to a file.
 ///
@@ -78,6 +82,8 @@ async fn write(
     {
         return Err(format!("the server does not write its commands: {why}"));
     }
+    let folder = process.folder().join(FOLDER);
+    let mut growth = Growth::new(Instant::now());
     loop {
         let told = control.info("persistence").await;
         let told = told.map_err(|why| why.to_string())?;
@@ -88,9 +94,14 @@ async fn write(
             }
             break;
         }
+        if growth.has_stalled(written(process.folder(), &folder), Instant::now()) {
+            return Err(format!(
+                "the server has written nothing of its commands for {} s",
+                STALL_MAX.as_secs()
+            ));
+        }
         sleep(LOOK_AGAIN).await;
     }
-    let folder = process.folder().join(FOLDER);
     let of_folder = |error: std::io::Error| format!("{}: {error}", folder.display());
     let files = fs::read_dir(&folder).map_err(of_folder)?;
     let whole = files
@@ -101,4 +112,63 @@ async fn write(
     fs::rename(whole, to).map_err(of_folder)?;
     process.kill().await;
     Ok(())
+}
+
+/// The length of what a server has written of its commands, finished or not.
+fn written(server: &Path, finished: &Path) -> u64 {
+    let files = |folder| fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_unfinished =
+        |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(UNFINISHED);
+    let all = files(server).filter(is_unfinished).chain(files(finished));
+    all.filter_map(|entry| entry.metadata().ok())
+        .map(|found| found.len())
+        .sum()
+}
+
+/// Whether something that is written goes on.
+struct Growth {
+    bytes: u64,
+    since: Instant,
+}
+
+impl Growth {
+    fn new(now: Instant) -> Growth {
+        Growth {
+            bytes: 0,
+            since: now,
+        }
+    }
+
+    /// Whether it has had this length for too long.
+    fn has_stalled(&mut self, bytes: u64, now: Instant) -> bool {
+        if bytes != self.bytes {
+            (self.bytes, self.since) = (bytes, now);
+        }
+        now.duration_since(self.since) > STALL_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_writes_nothing_for_long_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let finished = dir.path().join(FOLDER);
+        let begin = Instant::now();
+        let mut growth = Growth::new(begin);
+        let mut stalls = |seconds| {
+            growth.has_stalled(
+                written(dir.path(), &finished),
+                begin + Duration::from_secs(seconds),
+            )
+        };
+        assert!(!stalls(60) && stalls(61), "it has not begun");
+        let write = |name: &str| fs::write(dir.path().join(name), "*1").unwrap();
+        write("temp-rewriteaof-7.aof");
+        assert!(!stalls(62), "it goes on");
+        write("server.log");
+        assert!(!stalls(122) && stalls(123), "what it says is no progress");
+    }
 }

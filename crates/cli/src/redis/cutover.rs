@@ -238,12 +238,13 @@ impl Cutover<'_> {
 
     /// Waits until the cluster has everything, where nobody writes any more.
     fn everything(&mut self, follows: &Follows) -> Result<(u64, u64), Failure> {
+        let began = Instant::now();
         let offset = self.offset(follows)?;
         let place = self.reach(offset)?;
-        let later = self.offset(follows)?;
-        match later.saturating_sub(offset) % PING_BYTES {
-            0 => Ok(place),
-            bytes => Err(Failure::Failed(format!(
+        let bytes = self.offset(follows)?.saturating_sub(offset);
+        match may_be_silence(bytes, began.elapsed()) {
+            true => Ok(place),
+            false => Err(Failure::Failed(format!(
                 "{} still takes writes: {bytes} bytes of them came meanwhile",
                 self.place
             ))),
@@ -258,6 +259,11 @@ impl Cutover<'_> {
             );
         }
     }
+}
+
+/// Whether a server to which nobody writes may have sent so many bytes: signs of life, at most one in a second.
+fn may_be_silence(bytes: u64, within: Duration) -> bool {
+    bytes.is_multiple_of(PING_BYTES) && bytes / PING_BYTES <= within.as_secs() + 1
 }
 
 /// Has the cluster serve clients from a length of the stream on.
@@ -291,4 +297,21 @@ fn serve(cluster: &Cluster, epoch: u64, began: Instant) -> Result<(), Failure> {
         began.elapsed().as_millis()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_not_taken_for_signs_of_life() {
+        let ms = Duration::from_millis;
+        assert!(may_be_silence(0, ms(1)) && may_be_silence(PING_BYTES, ms(1)));
+        assert!(!may_be_silence(21, ms(1)), "INCR of one key");
+        assert!(
+            !may_be_silence(3 * PING_BYTES, ms(100)),
+            "too many within that time"
+        );
+        assert!(may_be_silence(3 * PING_BYTES, ms(2000)));
+    }
 }

@@ -17,7 +17,7 @@ use crate::redis_options::RedisServerOptions;
 use clap::Args;
 use quorate_redis_effects::{Command, Follows, Import, REPLICATION_ID_BYTES, Units};
 use quorate_redis_process::{Flavour, ServerBinary, ServerVersion};
-use quorate_redis_rdb::Reader;
+use quorate_redis_rdb::{Fault, Reader};
 use quorate_resp::encode_request;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
@@ -91,9 +91,11 @@ struct Importing {
     version: (Flavour, ServerVersion),
     scratch: Scratch,
     progress: Progress,
+    /// Whether the other server has answered once: its address is right.
+    has_reached: bool,
     /// Whether this process has begun an import.
     has_begun: bool,
-    /// Whether it was said that everything is there.
+    /// Whether it was said that everything is there, since it was last brought over.
     has_said: bool,
 }
 
@@ -133,6 +135,7 @@ pub(super) fn run(options: &ImportOptions) -> Result<(), Failure> {
         version,
         scratch: Scratch::create(options.scratch_dir.as_deref())?,
         progress: Progress::new(1),
+        has_reached: false,
         has_begun: false,
         has_said: false,
     };
@@ -265,9 +268,12 @@ impl Importing {
         if !self.has_begun {
             self.check_source().map_err(|trouble| match trouble {
                 // The address may be wrong.
-                Trouble::Broken(why) if standing.import.is_none() => Trouble::Fatal(why),
+                Trouble::Broken(why) if standing.import.is_none() && !self.has_reached => {
+                    Trouble::Fatal(why)
+                }
                 trouble => trouble,
             })?;
+            self.has_reached = true;
         }
         let place = match standing.import {
             None if self.has_begun => return Ok(Ended::CutOver),
@@ -349,6 +355,9 @@ impl Importing {
             (Err(Failure::Failed(why) | Failure::Usage(why)), _) if bytes == 0 => {
                 Err(Trouble::Fatal(why))
             }
+            (Ok(()), Err(why)) if matches!(why.fault, Fault::Version(_)) => Err(Trouble::Fatal(
+                format!("whether the cluster is empty cannot be told from what it saves: {why}"),
+            )),
             _ => Err(Trouble::Fatal(
                 "the cluster has data already: an import begins in an empty one".to_owned(),
             )),
@@ -373,14 +382,16 @@ impl Importing {
         offset: u64,
     ) -> Result<Feed, Trouble> {
         self.progress.say("turning it into commands");
-        let commands = commands_of(rdb, &self.binary, &self.scratch.0).map_err(Trouble::Fatal)?;
+        let place = &self.source.place;
+        let commands = commands_of(rdb, &self.binary, &self.scratch.0);
+        let commands = commands.map_err(|why| Trouble::Fatal(format!("{place}: {why}")))?;
         // The space is needed for what comes.
         let _ = fs::remove_file(rdb);
         let of_file = |error: io::Error| Trouble::Fatal(format!("{}: {error}", commands.display()));
         let mut file = File::open(&commands).map_err(of_file)?;
         let bytes = file.metadata().map_err(of_file)?.len();
         let epoch = self.cluster.begin(standing, true, self.version)?;
-        self.has_begun = true;
+        (self.has_begun, self.has_said) = (true, false);
         let mut feed = Feed::new(epoch, standing.len);
         feed.push(&mut self.cluster, &emptying())?;
         let progress = Progress::new(bytes);
