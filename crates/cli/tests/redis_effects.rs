@@ -15,6 +15,10 @@ mod files;
 mod hostile;
 #[path = "redis_effects/moving.rs"]
 mod moving;
+#[path = "redis_effects/single.rs"]
+mod single;
+#[path = "redis_effects/sources.rs"]
+mod sources;
 mod support;
 #[path = "redis_effects/times.rs"]
 mod times;

@@ -18,6 +18,7 @@ async fn broken_requests_are_told_and_the_connection_is_closed() {
         ("*x\r\n", "invalid multibulk length"),
         ("*1\r\n$-5\r\n", "invalid bulk length"),
         ("*1\r\n!5\r\n", "expected '$', got '!'"),
+        ("*1\r\n*1\r\n$4\r\nping\r\n", "expected '$', got '*'"),
         ("*2\r\n$3\r\nget\r\n$99999999999\r\n", "invalid bulk length"),
         (&long, "too big mbulk count string"),
         ("set a \"\r\n", "unbalanced quotes in request"),

@@ -10,13 +10,14 @@ use quorate_redis_process::{
     UserSettings,
 };
 use quorate_resp::Reply;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A folder for servers, and what starts them there.
 struct Stage {
-    _dir: TempDir,
+    dir: TempDir,
     folder: PathBuf,
     launcher: Launcher,
 }
@@ -51,7 +52,7 @@ impl Stage {
             clients_max: 100,
         });
         Some(Stage {
-            _dir: dir,
+            dir,
             folder,
             launcher: launcher.unwrap(),
         })
@@ -222,6 +223,42 @@ async fn a_value_that_the_server_refuses_is_told() {
             .starts_with("the server ended before it served: exit status: 1; its last line was: "),
         "{refused}"
     );
+}
+
+/// A program is replaced by one of another version between the moment it is asked and the moment it is run.
+#[tokio::test]
+async fn a_server_of_another_version_than_it_said_is_not_taken() {
+    let Some(mut stage) = Stage::new("") else {
+        return;
+    };
+    let ServerBinary {
+        path,
+        flavour,
+        mut version,
+    } = stage.launcher.binary().clone();
+    // One that has the same settings.
+    version.patch = 250;
+    let program = stage.dir.path().join("server");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && exec echo '{} server v={version} sha=0'\nexec '{}' \"$@\"\n",
+        flavour.name(),
+        path.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut launcher = Launcher::new(LauncherOptions {
+        checks_files: true,
+        binary: ServerBinary::find(Some(&program)).unwrap(),
+        folder: stage.folder.clone(),
+        settings: UserSettings::default(),
+        users: ServerUsers::open(None, None).unwrap(),
+        clients_max: 100,
+    });
+    let mut server = launcher.as_mut().unwrap().start(None, None).unwrap();
+    let refused = server.ready().await.unwrap_err().to_string();
+    let says = format!("it was {version} when it was asked, and says it is ");
+    assert!(refused.contains(&says), "{refused}");
+    stage.start(None).await.kill().await;
 }
 
 #[tokio::test]

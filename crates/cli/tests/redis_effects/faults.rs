@@ -2,12 +2,13 @@
 
 use super::{Counter, executor, expect_equal_servers, page, servers_of, start};
 use crate::support::resp::Client;
-use crate::support::{Home, PATIENCE, Up, signal};
+use crate::support::{Home, PATIENCE, Up, output, quorate, signal};
 use quorate_resp::{Reply, encode_request};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a server hangs, and a script runs.
@@ -241,10 +242,96 @@ fn a_follower_on_which_an_effect_fails_is_begun_anew() {
     assert!(up.stop().success());
 }
 
+/// The folder of a replica's server.
+fn folder_of(up: &Up, replica: u16) -> PathBuf {
+    let server = servers_of(up.pids[&replica])[0];
+    std::fs::read_link(format!("/proc/{server}/cwd")).unwrap()
+}
+
+/// Scenario: somebody removes the sockets of servers, so that nobody can connect to them any more.
+#[test]
+fn a_server_that_loses_its_socket_is_replaced() {
+    let home = Home::new();
+    let Some(up) = start(&home, &[]) else {
+        return;
+    };
+    let mut counter = Counter::new(&up.urls);
+    counter.count(20);
+    for replica in [executor(&up), executor_and_follower(&up).1] {
+        std::fs::remove_file(folder_of(&up, replica).join("server.sock")).unwrap();
+    }
+    counter.client = None;
+    counter.count(50);
+    println!("silence when a socket is gone: {:?}", counter.silence);
+    expect_equal_servers(&up);
+    counter.client = None;
+    counter.count(20);
+    assert!(up.stop().success());
+}
+
+/// Scenario: the newest copy of a replica's data is damaged on its disk, and its server dies.
+#[test]
+fn a_damaged_copy_of_the_data_stops_its_replica_and_no_other() {
+    let home = Home::new();
+    let Some(mut up) = start(&home, &["--restart"]) else {
+        return;
+    };
+    let mut counter = Counter::new(&up.urls);
+    counter.count(20);
+    let (_, following) = executor_and_follower(&up);
+    let admin = up.admin[usize::from(following) - 1].clone();
+    let path = home.dir.with_file_name("copy.rdb");
+    let exported = output(
+        quorate()
+            .args(["redis", "export"])
+            .arg(&path)
+            .args(["--endpoints", &admin]),
+    );
+    assert!(exported.status.success(), "{exported:?}");
+    let copies = folder_of(&up, following)
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .to_owned();
+    let copies = rdb_files(&copies);
+    assert!(!copies.is_empty(), "the replica has a copy");
+    for copy in copies {
+        let mut bytes = std::fs::read(&copy).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x55;
+        std::fs::write(&copy, bytes).unwrap();
+    }
+    for server in servers_of(up.pids[&following]) {
+        signal(server, Signal::KILL);
+    }
+    wait_until("the replica says why it has no server", || {
+        let failure = page(&admin).get("failure").cloned().unwrap_or_default();
+        failure.contains("which may be damaged")
+    });
+    counter.count(20);
+    signal(up.pids[&following], Signal::KILL);
+    up.wait_for(&format!("replica {following} serves again"));
+    expect_equal_servers(&up);
+    counter.count(20);
+    assert!(up.stop().success());
+}
+
+/// The copies of data in a folder, and in those within it.
+fn rdb_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let found = paths.flat_map(|path| match path.is_dir() {
+        true => rdb_files(&path),
+        false => vec![path],
+    });
+    found
+        .filter(|path| path.extension().is_some_and(|end| end == "rdb"))
+        .collect()
+}
+
 /// What the server of a replica says to Quorate's own user, to the login first.
 fn ask_behind(up: &Up, replica: u16, requests: &[&str]) -> String {
-    let server = servers_of(up.pids[&replica])[0];
-    let folder = std::fs::read_link(format!("/proc/{server}/cwd")).unwrap();
+    let folder = folder_of(up, replica);
     let users = std::fs::read_to_string(folder.join("users.acl")).unwrap();
     let password = users
         .split_whitespace()

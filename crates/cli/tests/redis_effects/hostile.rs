@@ -63,6 +63,7 @@ fn nonsense_is_answered_as_by_a_single_server() {
             (b"*1\r\n$-5\r\n", "invalid bulk length"),
             (b"*1\r\n$99999999999999999999\r\n", "invalid bulk length"),
             (b"*1\r\n+PING\r\n", "expected '$', got '+'"),
+            (b"*1\r\n*1\r\n$4\r\nPING\r\n", "expected '$', got '*'"),
             (b"set \"a\r\n", "unbalanced quotes in request"),
             (&long_line, "too big inline request"),
         ] {

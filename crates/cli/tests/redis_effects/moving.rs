@@ -1,217 +1,16 @@
 //! A running server whose data is brought over while clients write to it, and which the cluster takes over from.
 
 use super::files::export;
+use super::single::{Importing, Single, Writer, contents, cut_over, fill};
 use super::{executor, expect_equal_by, server};
 use crate::support::resp::Client;
-use crate::support::{Home, PATIENCE, Up, expect_failure, free_ports, output, quorate, signal};
+use crate::support::{Home, Up, expect_failure, output, quorate, signal};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// A server on its own, as people have one before they have a cluster.
-struct Single {
-    child: Child,
-    place: String,
-    _dir: tempfile::TempDir,
-}
-
-impl Single {
-    fn start(flags: &[&str]) -> Option<Single> {
-        let option = server()?;
-        let path = option.split_once('=').map(|(_, path)| path.to_owned())?;
-        Some(Single::run(&path, tempfile::tempdir().unwrap(), flags))
-    }
-
-    /// Starts one with what an RDB holds.
-    fn load(rdb: &str) -> Single {
-        let option = server().unwrap();
-        let (_, path) = option.split_once('=').unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::copy(rdb, dir.path().join("dump.rdb")).unwrap();
-        let single = Single::run(path, dir, &[]);
-        let began = Instant::now();
-        while Client::connect(&single.place).say("ping") != "PONG" {
-            assert!(began.elapsed() < PATIENCE, "the file is not loaded in time");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        single
-    }
-
-    fn run(path: &str, dir: tempfile::TempDir, flags: &[&str]) -> Single {
-        let port = free_ports(1).to_string();
-        let child = Command::new(path)
-            .args([
-                "--port",
-                &port,
-                "--save",
-                "",
-                "--repl-diskless-sync-delay",
-                "0",
-            ])
-            .args(flags)
-            .current_dir(dir.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let single = Single {
-            child,
-            place: format!("127.0.0.1:{port}"),
-            _dir: dir,
-        };
-        let began = Instant::now();
-        while Client::try_connect(&single.place).is_err() {
-            assert!(began.elapsed() < PATIENCE, "the server does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        single
-    }
-}
-
-impl Drop for Single {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// `quorate redis import` that runs.
-struct Importing {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-}
-
-impl Importing {
-    fn start(from: &Single, up: &Up) -> Importing {
-        let server = server().unwrap();
-        let endpoints = up.urls.join(",");
-        let mut child = quorate()
-            .args(["redis", "import", "--from", &from.place, &server])
-            .args(["--endpoints", &endpoints])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Importing { child, lines }
-    }
-
-    /// Waits for the next line, which begins like this.
-    fn expect(&mut self, beginning: &str) {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        assert!(line.starts_with(beginning), "{line}");
-    }
-}
-
-impl Drop for Importing {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Somebody who writes without end: how many of the writes were acknowledged.
-struct Writer {
-    is_over: Arc<AtomicBool>,
-    done: Arc<AtomicI64>,
-    thread: JoinHandle<()>,
-}
-
-impl Writer {
-    fn start(place: &str) -> Writer {
-        let (is_over, done) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicI64::new(0)),
-        );
-        let (mut client, ends, count) = (
-            Client::connect(place),
-            Arc::clone(&is_over),
-            Arc::clone(&done),
-        );
-        let thread = std::thread::spawn(move || {
-            while !ends.load(Ordering::Relaxed) {
-                let key = count.load(Ordering::Relaxed) % 50;
-                for words in [
-                    format!("rpush list{key} {key}"),
-                    format!("set fleeting{key} 1 px 5"),
-                    "spop chosen".to_owned(),
-                    "incr n".to_owned(),
-                ] {
-                    // It is silent, or gone, from the cutover on.
-                    if client.try_ask(&words).is_none() {
-                        return;
-                    }
-                }
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        Writer {
-            is_over,
-            done,
-            thread,
-        }
-    }
-
-    /// Waits until so many more were acknowledged.
-    fn more(&self, count: i64) {
-        let until = self.done.load(Ordering::Relaxed) + count;
-        let began = Instant::now();
-        while self.done.load(Ordering::Relaxed) < until {
-            assert!(began.elapsed() < PATIENCE, "nobody can write");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-fn fill(place: &str) {
-    let mut client = Client::connect(place);
-    for words in [
-        "xadd orders 1-1 f v",
-        "xgroup create orders g 0",
-        "xreadgroup group g me streams orders >",
-        "zadd sorted 1.5 m inf n",
-        "pfadd guessed a b c",
-        "set lasting 1 pxat 4102444800000",
-        "select 9",
-        "set other 1",
-    ] {
-        let said = client.ask(words);
-        assert!(!format!("{said:?}").contains("Error"), "{words}: {said:?}");
-    }
-    let members: String = (0..20_000).map(|at| format!(" m{at}")).collect();
-    let fields: String = (0..2000).map(|at| format!(" {at} v{at}")).collect();
-    client.say("select 0");
-    assert_eq!(client.say(&format!("hset fields{fields}")), "2000");
-    assert_eq!(client.say(&format!("sadd chosen{members}")), "20000");
-    let code = "#!lua name=l\nredis.register_function('f',function()return(7)end)";
-    let mut request = Vec::new();
-    quorate_resp::encode_request(&["FUNCTION", "LOAD", code], &mut request);
-    client.send(&request);
-    assert_eq!(
-        client.next().and_then(|reply| reply.text()).as_deref(),
-        Some("l")
-    );
-}
-
-/// `quorate redis cutover` from a server; what it printed.
-fn cut_over(from: &Single, up: &Up) -> String {
-    let cut = output(quorate().args([
-        "redis",
-        "cutover",
-        "--from",
-        &from.place,
-        "--endpoints",
-        &up.urls.join(","),
-    ]));
-    let said = String::from_utf8_lossy(&cut.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&cut.stderr).into_owned();
-    assert!(cut.status.success(), "{said}{errors}");
-    said
-}
 
 /// Scenario: replicas and the import itself are killed while a client writes to the server that is followed; then the
 /// cluster takes over, with everything that was acknowledged there.
@@ -224,7 +23,7 @@ fn a_running_server_is_followed_and_taken_over_from() {
     let writer = Writer::start(&source.place);
     let home = Home::new();
     let mut up = home.start(&["--face", "redis", &server().unwrap(), "--restart"]);
-    let mut importing = Importing::start(&source, &up);
+    let mut importing = Importing::start(&["--from", &source.place], &up);
     importing.expect("following ");
     writer.more(20);
 
@@ -246,11 +45,11 @@ fn a_running_server_is_followed_and_taken_over_from() {
     }
     drop(importing);
     writer.more(20);
-    let mut importing = Importing::start(&source, &up);
+    let mut importing = Importing::start(&["--from", &source.place], &up);
     importing.expect("following ");
     writer.more(20);
 
-    let said = cut_over(&source, &up);
+    let said = cut_over(&["--from", &source.place], &up);
     println!("{said}");
     assert!(said.contains("nobody took writes for "), "{said}");
     importing.expect("cut over: ");
@@ -265,26 +64,6 @@ fn a_running_server_is_followed_and_taken_over_from() {
     assert!(up.stop().success());
     drop(source);
     drop(writer.thread.join());
-}
-
-/// A digest of all keys and what they mean: how they are packed is each server's own. It changes nothing, so that a
-/// server that refuses writes tells it.
-fn contents(url: &str) -> String {
-    let script = "local read={string={'get'},list={'lrange',0,-1},set={'smembers'},hash={'hgetall'}, \
-                  zset={'zrange',0,-1,'withscores'},stream={'xrange','-','+'}} \
-                  local keys=redis.call('keys','*') table.sort(keys) local sum='' \
-                  for _,key in ipairs(keys) do local kind=redis.call('type',key).ok local how=read[kind] \
-                  local all=redis.call(how[1],key,unpack(how,2)) \
-                  if kind=='hash' then local pairs={} for at=1,#all,2 do pairs[#pairs+1]=all[at]..'='..all[at+1] end \
-                  all=pairs end if kind=='set' or kind=='hash' then table.sort(all) end \
-                  local ends=redis.call('pexpiretime',key) \
-                  sum=redis.sha1hex(sum..key..kind..cjson.encode(all)..ends) end return sum";
-    let mut request = Vec::new();
-    quorate_resp::encode_request(&["EVAL_RO", script, "0"], &mut request);
-    let mut client = Client::connect(url);
-    client.send(&request);
-    let digest = client.next().and_then(|reply| reply.text());
-    digest.expect("a digest")
 }
 
 /// Everything of a server is in a cluster, and in what that exports.

@@ -1,0 +1,259 @@
+//! A server on its own as people have one before they have a cluster, whoever writes to it, and what brings it over.
+
+use super::server;
+use crate::support::resp::Client;
+use crate::support::{PATIENCE, Up, free_ports, output, quorate};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A server that nobody replicates, with a folder and a port of its own.
+pub(super) struct Single {
+    program: String,
+    child: Child,
+    port: String,
+    /// Its `host:port`.
+    pub(super) place: String,
+    dir: tempfile::TempDir,
+}
+
+impl Single {
+    /// The server that tests run with, with more options.
+    pub(super) fn start(flags: &[&str]) -> Option<Single> {
+        Single::run(&program()?, tempfile::tempdir().unwrap(), flags)
+    }
+
+    /// Starts one with what an RDB holds.
+    pub(super) fn load(rdb: &str) -> Single {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::copy(rdb, dir.path().join("dump.rdb")).unwrap();
+        Single::run(&program().unwrap(), dir, &[]).expect("a server that ran before")
+    }
+
+    /// Starts a program in a folder; `None` if it has no such options.
+    pub(super) fn run(program: &str, dir: tempfile::TempDir, flags: &[&str]) -> Option<Single> {
+        let port = free_ports(1).to_string();
+        let mut single = Single {
+            child: child(program, &dir, &port, flags),
+            program: program.to_owned(),
+            place: format!("127.0.0.1:{port}"),
+            port,
+            dir,
+        };
+        single.serves().then_some(single)
+    }
+
+    /// Kills it, and starts it again in its folder, with these options in the place of those it had.
+    pub(super) fn restart(&mut self, flags: &[&str]) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.child = child(&self.program, &self.dir, &self.port, flags);
+        assert!(self.serves(), "it served before");
+    }
+
+    /// Waits until it has loaded its file; says whether it has not ended in the place of that.
+    fn serves(&mut self) -> bool {
+        let began = Instant::now();
+        loop {
+            let said =
+                Client::try_connect(&self.place).map(|mut client| client.try_ask("echo here"));
+            match said {
+                Ok(Some(quorate_resp::Reply::Error(why))) if why.starts_with("LOADING") => {}
+                Ok(Some(_)) => return true,
+                _ => {}
+            }
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(began.elapsed() < PATIENCE, "the server does not serve");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Single {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The path of the server that tests run with.
+pub(super) fn program() -> Option<String> {
+    let option = server()?;
+    option.split_once('=').map(|(_, path)| path.to_owned())
+}
+
+fn child(program: &str, dir: &tempfile::TempDir, port: &str, flags: &[&str]) -> Child {
+    let usual = [
+        "--port",
+        port,
+        "--save",
+        "",
+        "--repl-diskless-sync-delay",
+        "0",
+    ];
+    let mut command = Command::new(program);
+    command.args(usual).args(flags).current_dir(dir.path());
+    command.stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// `quorate redis import` that runs.
+pub(super) struct Importing {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Importing {
+    /// Starts it with these options for the other server.
+    pub(super) fn start(from: &[&str], up: &Up) -> Importing {
+        let server = server().unwrap();
+        let mut child = quorate()
+            .args(["redis", "import", &server])
+            .args(from)
+            .args(["--endpoints", &up.urls[1..].join(",")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Importing { child, lines }
+    }
+
+    /// Waits for the next line, which begins like this.
+    pub(super) fn expect(&mut self, beginning: &str) {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        assert!(line.starts_with(beginning), "{line}");
+    }
+}
+
+impl Drop for Importing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `quorate redis cutover` with these options for the other server.
+pub(super) fn cutover(from: &[&str], up: &Up) -> Command {
+    let mut command = quorate();
+    command.args(["redis", "cutover"]).args(from);
+    command.args(["--endpoints", &up.urls[1..].join(",")]);
+    command
+}
+
+/// What a cutover that succeeds prints.
+pub(super) fn cut_over(from: &[&str], up: &Up) -> String {
+    let cut = output(&mut cutover(from, up));
+    let said = String::from_utf8_lossy(&cut.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&cut.stderr).into_owned();
+    assert!(cut.status.success(), "{said}{errors}");
+    said
+}
+
+/// Somebody who writes without end: how many of the writes were acknowledged.
+pub(super) struct Writer {
+    pub(super) is_over: Arc<AtomicBool>,
+    pub(super) done: Arc<AtomicI64>,
+    pub(super) thread: JoinHandle<()>,
+}
+
+impl Writer {
+    pub(super) fn start(place: &str) -> Writer {
+        let (is_over, done) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicI64::new(0)),
+        );
+        let (mut client, ends, count) = (
+            Client::connect(place),
+            Arc::clone(&is_over),
+            Arc::clone(&done),
+        );
+        let thread = std::thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                let key = count.load(Ordering::Relaxed) % 50;
+                for words in [
+                    format!("rpush list{key} {key}"),
+                    format!("set fleeting{key} 1 px 5"),
+                    "spop chosen".to_owned(),
+                    "incr n".to_owned(),
+                ] {
+                    // It is silent, or gone, from the cutover on.
+                    if client.try_ask(&words).is_none() {
+                        return;
+                    }
+                }
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Writer {
+            is_over,
+            done,
+            thread,
+        }
+    }
+
+    /// Waits until so many more were acknowledged.
+    pub(super) fn more(&self, count: i64) {
+        let until = self.done.load(Ordering::Relaxed) + count;
+        let began = Instant::now();
+        while self.done.load(Ordering::Relaxed) < until {
+            assert!(began.elapsed() < PATIENCE, "nobody can write");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Values of types that only real servers have, a key with an end, another database, and a library.
+pub(super) fn fill(place: &str) {
+    let mut client = Client::connect(place);
+    for words in [
+        "xadd orders 1-1 f v",
+        "xgroup create orders g 0",
+        "xreadgroup group g me streams orders >",
+        "zadd sorted 1.5 m inf n",
+        "pfadd guessed a b c",
+        "set lasting 1 pxat 4102444800000",
+        "select 9",
+        "set other 1",
+    ] {
+        let said = client.ask(words);
+        assert!(!format!("{said:?}").contains("Error"), "{words}: {said:?}");
+    }
+    let members: String = (0..20_000).map(|at| format!(" m{at}")).collect();
+    let fields: String = (0..2000).map(|at| format!(" {at} v{at}")).collect();
+    client.say("select 0");
+    assert_eq!(client.say(&format!("hset fields{fields}")), "2000");
+    assert_eq!(client.say(&format!("sadd chosen{members}")), "20000");
+    let code = "#!lua name=l\nredis.register_function('f',function()return(7)end)";
+    let mut request = Vec::new();
+    quorate_resp::encode_request(&["FUNCTION", "LOAD", code], &mut request);
+    client.send(&request);
+    assert_eq!(
+        client.next().and_then(|reply| reply.text()).as_deref(),
+        Some("l")
+    );
+}
+
+/// A digest of all keys and what they mean: how they are packed is each server's own. It changes nothing, so that a
+/// server that refuses writes tells it.
+pub(super) fn contents(url: &str) -> String {
+    let script = "local read={string={'get'},list={'lrange',0,-1},set={'smembers'},hash={'hgetall'}, \
+                  zset={'zrange',0,-1,'withscores'},stream={'xrange','-','+'}} \
+                  local keys=redis.call('keys','*') table.sort(keys) local sum='' \
+                  for _,key in ipairs(keys) do local kind=redis.call('type',key).ok local how=read[kind] \
+                  local all=redis.call(how[1],key,unpack(how,2)) \
+                  if kind=='hash' then local pairs={} for at=1,#all,2 do pairs[#pairs+1]=all[at]..'='..all[at+1] end \
+                  all=pairs end if kind=='set' or kind=='hash' then table.sort(all) end \
+                  local ends=redis.call('pexpiretime',key) \
+                  sum=redis.sha1hex(sum..key..kind..cjson.encode(all)..ends) end return sum";
+    let mut request = Vec::new();
+    quorate_resp::encode_request(&["EVAL_RO", script, "0"], &mut request);
+    let mut client = Client::connect(url);
+    client.send(&request);
+    let digest = client.next().and_then(|reply| reply.text());
+    digest.expect("a digest")
+}
