@@ -196,7 +196,8 @@ impl Engine {
         }
     }
 
-    /// Clients find nobody at the server's socket: the driver has to connect anew, and replaces a server where it cannot.
+    /// Clients find nobody at the server's socket: the driver has to connect anew, and replaces a server with which it
+    /// cannot.
     fn look_for_socket(&mut self) {
         let conn = Conn::Control;
         if let Some(life) = self.servers.life().filter(|_| self.servers.has(conn)) {
