@@ -43,7 +43,7 @@ struct Group {
     /// Connections for commands that the driver wants.
     connects: u64,
     is_master: bool,
-    /// Whom the driver has offered its office.
+    /// The replicas that the driver has offered its office.
     offers: Vec<ReplicaId>,
     /// The token of the newest claim.
     claim_token: u64,
@@ -360,7 +360,7 @@ fn a_server_that_takes_no_connection_is_replaced() {
     assert!(group.connects > 1, "{}", group.connects);
 }
 
-/// Its server follows a moment later, and a first claim may be lost.
+/// A server may follow a moment later, and a first claim may be lost.
 #[test]
 fn an_office_that_is_offered_too_early_is_taken() {
     let mut group = Group::new();

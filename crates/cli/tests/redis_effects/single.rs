@@ -15,7 +15,7 @@ pub(super) struct Single {
     program: String,
     child: Child,
     port: String,
-    /// Its `host:port`.
+    /// The `host:port` of the server.
     pub(super) place: String,
     dir: tempfile::TempDir,
 }

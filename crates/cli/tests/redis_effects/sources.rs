@@ -98,6 +98,71 @@ const KEEPING: [&str; 13] = [
     "+ping",
 ];
 
+/// A server with data that can be followed by a user with a password, over TLS if it speaks that.
+struct Secured {
+    source: Single,
+    /// The options that it was started with.
+    flags: Vec<String>,
+    /// The options with which it is followed.
+    from: Vec<String>,
+    /// The certificates and the password.
+    _files: tempfile::TempDir,
+}
+
+impl Secured {
+    fn start(program: &str) -> Secured {
+        let files = tempfile::tempdir().unwrap();
+        let authority = Authority::new(files.path(), "root");
+        let shown = authority.issue("source", &["127.0.0.1"], Validity::Usual);
+        let port = free_ports(1).to_string();
+        let tls = [
+            "--tls-port",
+            &port,
+            "--tls-auth-clients",
+            "no",
+            "--tls-cert-file",
+            &shown.certificate.display().to_string(),
+            "--tls-key-file",
+            &shown.key.display().to_string(),
+        ];
+        let mut flags = [&KEEPING[..], &tls].concat();
+        let password = files.path().join("password");
+        std::fs::write(&password, "hush\n").unwrap();
+        let mut from = vec![
+            "--from-user=mover".to_owned(),
+            format!("--from-password-file={}", password.display()),
+        ];
+        let dir = || tempfile::tempdir().unwrap();
+        let source = match Single::run(program, dir(), &flags) {
+            Some(source) => {
+                from.push(format!("--from=rediss://127.0.0.1:{port}"));
+                from.push(format!("--from-cacert={}", authority.path().display()));
+                source
+            }
+            None => {
+                println!("skipped: TLS to the other server, which this one does not speak");
+                flags.truncate(KEEPING.len());
+                let source = Single::run(program, dir(), &flags).expect("a server");
+                from.push(format!("--from={}", source.place));
+                source
+            }
+        };
+        fill(&source.place);
+        Secured {
+            source,
+            flags: flags.into_iter().map(str::to_owned).collect(),
+            from,
+            _files: files,
+        }
+    }
+
+    /// Kills it, and starts it again with its data.
+    fn restart(&mut self) {
+        let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
+        self.source.restart(&flags);
+    }
+}
+
 /// Scenario: the other server, behind TLS and a password, dies while it sends its data, and again later, with a replica
 /// of the cluster frozen; and a cutover that would lose writes is refused.
 #[test]
@@ -105,82 +170,43 @@ fn an_import_goes_on_whatever_becomes_of_the_other_server() {
     let Some(program) = program() else {
         return;
     };
-    let files = tempfile::tempdir().unwrap();
-    let authority = Authority::new(files.path(), "root");
-    let shown = authority.issue("source", &["127.0.0.1"], Validity::Usual);
-    let [certificate, key] =
-        [&shown.certificate, &shown.key].map(|path| path.display().to_string());
-    let port = free_ports(1).to_string();
-    let tls = [
-        "--tls-port",
-        &port,
-        "--tls-auth-clients",
-        "no",
-        "--tls-cert-file",
-        &certificate,
-        "--tls-key-file",
-        &key,
-    ];
-    let mut flags = [&KEEPING[..], &tls].concat();
-    let password = files.path().join("password");
-    std::fs::write(&password, "hush\n").unwrap();
-    let mut from = vec![
-        "--from-user=mover".to_owned(),
-        format!("--from-password-file={}", password.display()),
-    ];
-    let dir = || tempfile::tempdir().unwrap();
-    let mut source = match Single::run(&program, dir(), &flags) {
-        Some(source) => {
-            from.push(format!("--from=rediss://127.0.0.1:{port}"));
-            from.push(format!("--from-cacert={}", authority.path().display()));
-            source
-        }
-        None => {
-            println!("skipped: TLS to the other server, which this one does not speak");
-            flags.truncate(KEEPING.len());
-            let source = Single::run(&program, dir(), &flags).expect("a server");
-            from.push(format!("--from={}", source.place));
-            source
-        }
-    };
+    let mut secured = Secured::start(&program);
+    let from = secured.from.clone();
     let from: Vec<&str> = from.iter().map(String::as_str).collect();
-    fill(&source.place);
     let home = Home::new();
     let up = home.start(&["--face", "redis", &server().unwrap()]);
 
-    let mut client = Client::connect(&source.place);
+    let mut client = Client::connect(&secured.source.place);
     assert_eq!(client.say("config set rdb-key-save-delay 2000000"), "OK");
     let mut importing = Importing::start(&from, &up);
     wait_until("the other server sends its data", || {
         let told = client.say("info");
         told.contains("state=wait_bgsave") && told.contains("rdb_bgsave_in_progress:1")
     });
-    source.restart(&flags);
+    secured.restart();
     importing.expect("following ");
 
     signal(up.pids[&1], Signal::STOP);
-    let writer = Writer::start(&source.place);
+    let writer = Writer::start(&secured.source.place);
     writer.more(20);
-    source.restart(&flags);
+    secured.restart();
     importing.expect("following ");
     drop(writer.thread.join());
 
     let says = "stop whoever writes to it, and say so with --writers-stopped";
     expect_failure(&mut cutover(&from, &up), 1, says);
-    let writer = Writer::start(&source.place);
+    let writer = Writer::start(&secured.source.place);
     writer.more(1);
     let stopped = [&from[..], &["--writers-stopped"]].concat();
     expect_failure(&mut cutover(&stopped, &up), 1, "still takes writes");
     writer.is_over.store(true, Ordering::Relaxed);
     writer.thread.join().unwrap();
     let said = cut_over(&stopped, &up);
-    assert!(
-        said.contains("takes writes, if anybody sends some"),
-        "{said}"
-    );
+    let says = "takes writes, if anybody sends some";
+    assert!(said.contains(says), "{said}");
     importing.expect("cut over: ");
     signal(up.pids[&1], Signal::CONT);
-    assert_eq!(contents(&up.urls[1]), contents(&source.place));
+    assert_eq!(contents(&up.urls[1]), contents(&secured.source.place));
     expect_equal_by(&up, contents);
     assert!(up.stop().success());
 }
