@@ -27,7 +27,7 @@ pub(crate) struct MoveOptions {
     common: Common,
 }
 
-/// Whom to ask next.
+/// What to do next for a replica to execute.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Next {
     /// The replica executes.
@@ -36,7 +36,7 @@ enum Next {
     Ask(u16),
     /// What is waited for, for people.
     Wait(String),
-    /// It makes no sense to wait.
+    /// Why it makes no sense to wait.
     Fail(String),
 }
 
