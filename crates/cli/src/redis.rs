@@ -73,7 +73,7 @@ impl Server {
         })
     }
 
-    /// What it does, in a word; none if it does not answer, or has no real server.
+    /// The role of the replica, in a word; none if it does not answer, or has no real server.
     fn role(&self) -> &str {
         let page = self.page.as_ref().ok();
         page.and_then(|page| page["role"].as_str())

@@ -59,7 +59,7 @@ pub(super) struct Cluster {
     urls: Vec<String>,
     /// The one that is given the next command.
     first: usize,
-    /// Those that did not answer, by their place in `urls`, and when that was.
+    /// When replicas did not answer, by their place in `urls`.
     silent: RefCell<BTreeMap<usize, Instant>>,
 }
 
