@@ -117,8 +117,8 @@ impl Engine {
         self.input(Input::Shared);
         self.look_at_peers();
         self.perform();
-        // One timer that is kept, and moved only to be earlier: one that is begun anew in each turn would be the earliest
-        // of all each time, which costs a write to the event loop.
+        // One timer that is kept, and moved only to be earlier: one that is begun anew in each turn would be the
+        // earliest of all each time, which costs a write to the event loop.
         let mut alarm = pin!(sleep_until(self.deadline()));
         while !self.state.is_to_stop {
             let deadline = self.deadline();

@@ -28,8 +28,8 @@ impl<Q> Requests<Q> {
         }
     }
 
-    /// The own session had ended before the turn of a write under it. No write that waits was executed under it, nor will
-    /// be: all move to a new session, in their order, those that the machine has as well.
+    /// The own session had ended before the turn of a write under it. No write that waits was executed under it, nor
+    /// will be: all move to a new session, in their order, those that the machine has as well.
     pub(crate) fn session_ended(&mut self, client: ClientId) {
         if client != self.client {
             return;

@@ -119,8 +119,9 @@ fn writes_that_wait_move_to_a_new_session_when_the_own_one_is_lost() {
     assert_eq!(tokens, [Some(1), Some(2)]);
 }
 
-/// Scenario: the machine has two writes and a third waits when the first comes to its turn and its session has ended, for
-/// the opening of an earlier boot's was decided late. None of them was executed: all go on under a new session, in order.
+/// Scenario: the machine has two writes and a third waits when the first comes to its turn and its session has ended,
+/// for the opening of an earlier boot's was decided late. None of them was executed: all go on under a new session, in
+/// order.
 #[test]
 fn writes_whose_session_had_ended_at_their_turn_go_on_under_another() {
     let mut requests = Requests::<()>::new(ReplicaId(1), Boot(7));
