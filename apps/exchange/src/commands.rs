@@ -95,6 +95,7 @@ pub(crate) fn gateway(mut options: Options) -> Done {
         replicas: list(&mut options, "replicas")?,
         orders: options.need("orders")?,
         feed: options.need("feed")?,
+        web: options.need("web")?,
     };
     options.finish()?;
     block_on(live::run_gateway(gateway))?

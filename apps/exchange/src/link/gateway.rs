@@ -1,6 +1,7 @@
 //! What gateways say to replicas.
 
 use super::frame;
+use crate::book::ParticipantId;
 use crate::exchange::{Command, GatewayId, SymbolId};
 use crate::fair::StampedRequest;
 use crate::wire::{Reader, WireError};
@@ -28,6 +29,8 @@ pub enum ToReplica {
         /// The sequence of the first event that is missing.
         from: u64,
     },
+    /// Asks for a participant's open orders in a symbol.
+    Own(SymbolId, ParticipantId),
 }
 
 impl ToReplica {
@@ -58,6 +61,11 @@ impl ToReplica {
                 out.u16(symbol.0);
                 out.u64(from);
             }
+            ToReplica::Own(symbol, participant) => {
+                out.u8(b'W');
+                out.u16(symbol.0);
+                out.u16(participant.0);
+            }
         })
     }
 
@@ -87,6 +95,7 @@ impl ToReplica {
                 symbol: SymbolId(from.u16()?),
                 from: from.u64()?,
             },
+            b'W' => ToReplica::Own(SymbolId(from.u16()?), ParticipantId(from.u16()?)),
             _ => return Err(WireError::Value("kind of message")),
         })
     }

@@ -12,7 +12,7 @@ mod replica;
 pub use feed::{FeedFrame, FeedRequest, GatewayStatus};
 pub use frame::FRAME_MAX;
 pub use gateway::ToReplica;
-pub use replica::{AnsweredRequest, FromReplica, RequestStatus};
+pub use replica::{AnsweredRequest, FromReplica, OwnOrder, RequestStatus};
 
 #[cfg(test)]
 pub(crate) mod tests;

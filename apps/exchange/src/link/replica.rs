@@ -1,7 +1,7 @@
 //! What replicas say to gateways.
 
 use super::frame;
-use crate::book::ParticipantId;
+use crate::book::{ParticipantId, Price, Side};
 use crate::exchange::{Outcome, SYMBOLS_MAX, SymbolEvent, SymbolId};
 use crate::fair::InboundUnfairness;
 use crate::feed::{BookSnapshot, PACKET_MESSAGES_MAX};
@@ -30,6 +30,15 @@ pub enum FromReplica {
     },
     /// The open orders of a symbol, where the events that were asked for are kept no more.
     Book(BookSnapshot),
+    /// A participant's open orders in a symbol.
+    Own {
+        /// The symbol that was asked for.
+        symbol: SymbolId,
+        /// The participant that was asked for.
+        participant: ParticipantId,
+        /// The open orders: those that buy, then those that sell, each in the order in which they trade.
+        orders: Vec<OwnOrder>,
+    },
     /// Asks for the time; the time here is in the answer.
     Clock(u64),
 }
@@ -47,6 +56,19 @@ pub struct AnsweredRequest {
     pub outcome: Outcome,
     /// Whether it was done before, and this is what it came to then.
     pub is_repeated: bool,
+}
+
+/// An open order, as its owner sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OwnOrder {
+    /// The owner's number for it.
+    pub number: u64,
+    /// Whether it buys or sells.
+    pub side: Side,
+    /// The price it waits at.
+    pub price: Price,
+    /// The lots that wait.
+    pub open: u64,
 }
 
 /// How fair a replica found the order of the log.
@@ -127,6 +149,22 @@ impl FromReplica {
                 out.u8(b'B');
                 snapshot.write(out);
             }
+            FromReplica::Own {
+                symbol,
+                participant,
+                orders,
+            } => {
+                out.u8(b'W');
+                out.u16(symbol.0);
+                out.u16(participant.0);
+                out.length(orders.len());
+                for order in orders {
+                    out.u64(order.number);
+                    out.u8(order.side.code());
+                    out.u32(order.price.0);
+                    out.u64(order.open);
+                }
+            }
             FromReplica::Clock(asked_ns) => {
                 out.u8(b'C');
                 out.u64(*asked_ns);
@@ -179,6 +217,23 @@ impl FromReplica {
                 }
             }
             b'B' => FromReplica::Book(BookSnapshot::read(from)?),
+            b'W' => {
+                let (symbol, participant) = (SymbolId(from.u16()?), ParticipantId(from.u16()?));
+                let mut orders = Vec::new();
+                for _ in 0..from.length(21)? {
+                    orders.push(OwnOrder {
+                        number: from.u64()?,
+                        side: Side::of_code(from.u8()?)?,
+                        price: Price(from.u32()?),
+                        open: from.u64()?,
+                    });
+                }
+                FromReplica::Own {
+                    symbol,
+                    participant,
+                    orders,
+                }
+            }
             b'C' => FromReplica::Clock(from.u64()?),
             _ => return Err(WireError::Value("kind of message")),
         })

@@ -1,5 +1,5 @@
 use super::*;
-use crate::book::{Event, EventKind, ParticipantId, Phase};
+use crate::book::{Event, EventKind, ParticipantId, Phase, Price, Side};
 use crate::exchange::{Action, GatewayId, Outcome, Request, Stamp, SymbolEvent, SymbolId};
 use crate::fair::{InboundUnfairness, StampedRequest};
 use crate::feed::{BookSnapshot, Packet};
@@ -50,6 +50,7 @@ pub(crate) fn to_replica() -> Vec<ToReplica> {
             symbol: SymbolId(2),
             from: 8,
         },
+        ToReplica::Own(SymbolId(2), ParticipantId(5)),
     ]
 }
 
@@ -80,6 +81,16 @@ pub(crate) fn from_replica() -> Vec<FromReplica> {
             requests: requests(),
         },
         FromReplica::Book(snapshot()),
+        FromReplica::Own {
+            symbol: SymbolId(2),
+            participant: ParticipantId(5),
+            orders: vec![OwnOrder {
+                number: 6,
+                side: Side::Sell,
+                price: Price(7),
+                open: 8,
+            }],
+        },
         FromReplica::Clock(11),
     ]
 }

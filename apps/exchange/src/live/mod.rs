@@ -21,6 +21,7 @@ mod replica;
 mod subscriber;
 mod timer;
 mod up;
+mod web;
 
 pub use bench::{BenchOptions, BenchSeen, bench};
 pub use clock::now;

@@ -55,11 +55,13 @@ pub struct Places {
     pub orders: Vec<String>,
     /// Where subscribers reach gateways.
     pub feeds: Vec<String>,
+    /// Where browsers reach gateways.
+    pub webs: Vec<String>,
 }
 
 impl Places {
-    /// Places at ports from one on: those of replicas for each other, those of replicas for gateways, and two for each
-    /// gateway, for orders and for the feed.
+    /// Places at ports from one on: those of replicas for each other, those of replicas for gateways, and those of
+    /// gateways for orders, for the feed and for browsers.
     #[must_use]
     pub fn from_port(options: &ExchangeOptions, port: u16) -> Places {
         let mut ports = port..;
@@ -71,7 +73,7 @@ impl Places {
     /// # Errors
     /// Why there are none.
     pub fn free(options: &ExchangeOptions) -> io::Result<Places> {
-        let count = 2 * usize::from(options.replicas) + 2 * usize::from(options.gateways);
+        let count = 2 * usize::from(options.replicas) + 3 * usize::from(options.gateways);
         // All of them are taken at a time, so that no port comes twice.
         let taken: io::Result<Vec<TcpListener>> = (0..count)
             .map(|_| TcpListener::bind("127.0.0.1:0"))
@@ -96,6 +98,7 @@ impl Places {
             replicas: addresses(options.replicas),
             orders: addresses(options.gateways),
             feeds: addresses(options.gateways),
+            webs: addresses(options.gateways),
         }
     }
 }

@@ -186,6 +186,7 @@ fn gateway_args(places: &Places, at: usize, links: &[String]) -> Vec<String> {
         ("replicas", links.join(",")),
         ("orders", places.orders[at].clone()),
         ("feed", places.feeds[at].clone()),
+        ("web", places.webs[at].clone()),
     ];
     let command = ["gateway".to_owned(), "--with-parent".to_owned()];
     command.into_iter().chain(args(&pairs)).collect()

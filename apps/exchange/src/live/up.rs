@@ -55,9 +55,10 @@ fn print(options: &ExchangeOptions, places: &Places, processes: &Processes) {
     }
     for (at, gateway) in processes.gateways.iter().enumerate() {
         println!(
-            "gateway {} is process {}: orders at {}, feed at {}",
+            "gateway {} is process {}: http://{}, orders at {}, feed at {}",
             at + 1,
             pid(gateway),
+            places.webs[at],
             places.orders[at],
             places.feeds[at]
         );

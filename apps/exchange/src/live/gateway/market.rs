@@ -64,7 +64,7 @@ impl GatewayMachine {
                 ready.extend(event_reports(&event));
             }
             for (participant, report) in ready {
-                self.sessions.tell(participant, &report);
+                self.tell(participant, &report);
             }
         }
         self.fetch();

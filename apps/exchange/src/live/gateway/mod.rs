@@ -7,10 +7,12 @@ mod feed;
 mod links;
 mod market;
 mod orders;
+mod web;
 
 use super::clock;
 use super::connection::Outbox;
 use super::timer::Timer;
+use super::web::WebMessage;
 use crate::entry::ClientMessage;
 use crate::exchange::{GatewayId, SymbolId};
 use crate::fair::{Gateway, ReleaseHold};
@@ -18,13 +20,14 @@ use crate::link::{FeedRequest, FromReplica, GatewayStatus};
 use feed::Subscribers;
 use links::ReplicaLinks;
 use market::Market;
-use orders::Sessions;
+use orders::{Form, Sessions};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use web::Browsers;
 
 /// When a request without an answer is sent again, in ns.
 const RESEND_NS: u64 = 100_000_000;
@@ -48,6 +51,8 @@ pub struct GatewayOptions {
     pub orders: String,
     /// The address for the feed.
     pub feed: String,
+    /// The address for browsers.
+    pub web: String,
 }
 
 /// What a gateway hears of.
@@ -56,12 +61,15 @@ enum Event {
     Linked(usize, Outbox),
     Heard(usize, FromReplica),
     Unlinked(usize),
-    SessionBegun(u64, Outbox),
+    SessionBegun(u64, Outbox, Form),
     SessionSays(u64, ClientMessage),
     SessionEnded(u64),
     SubscriberBegun(u64, Outbox),
     SubscriberSays(u64, FeedRequest),
     SubscriberEnded(u64),
+    PageOpened(u64, Outbox),
+    PageSays(u64, WebMessage),
+    PageClosed(u64),
 }
 
 /// Runs a gateway for ever.
@@ -75,9 +83,11 @@ pub async fn run(options: GatewayOptions) -> Result<(), Box<dyn Error>> {
     };
     let orders = bound("orders", &options.orders).await?;
     let subscribers = bound("subscribers", &options.feed).await?;
+    let browsers = bound("browsers", &options.web).await?;
     let (events, heard) = mpsc::channel(EVENTS_MAX);
     tokio::spawn(orders::accept(orders, events.clone()));
     tokio::spawn(feed::accept(subscribers, events.clone()));
+    tokio::spawn(web::accept(browsers, events.clone()));
     for (place, address) in options.replicas.iter().enumerate() {
         let link = links::keep(place, address.clone(), options.id, events.clone());
         tokio::spawn(link);
@@ -89,6 +99,7 @@ pub async fn run(options: GatewayOptions) -> Result<(), Box<dyn Error>> {
         markets: BTreeMap::new(),
         sessions: Sessions::default(),
         subscribers: Subscribers::default(),
+        browsers: Browsers::default(),
         status: GatewayStatus::default(),
         fetching: None,
         timer: Timer::new()?,
@@ -104,6 +115,7 @@ struct GatewayMachine {
     markets: BTreeMap<SymbolId, Market>,
     sessions: Sessions,
     subscribers: Subscribers,
+    browsers: Browsers,
     status: GatewayStatus,
     /// What a replica was asked for: the first missing event of a symbol.
     fetching: Option<(SymbolId, u64)>,
@@ -139,12 +151,17 @@ impl GatewayMachine {
                     self.send_all_again();
                 }
             }
-            Event::SessionBegun(session, outbox) => self.sessions.begin(session, outbox),
+            Event::SessionBegun(session, outbox, form) => {
+                self.sessions.begin(session, outbox, form);
+            }
             Event::SessionSays(session, message) => self.session_says(session, message),
             Event::SessionEnded(session) => self.sessions.end(session),
             Event::SubscriberBegun(subscriber, outbox) => self.greet(subscriber, outbox),
             Event::SubscriberSays(subscriber, request) => self.subscriber_says(subscriber, request),
             Event::SubscriberEnded(subscriber) => self.subscribers.end(subscriber),
+            Event::PageOpened(session, outbox) => self.browsers.open(session, outbox),
+            Event::PageSays(session, message) => self.page_says(session, &message),
+            Event::PageClosed(session) => self.browsers.close(session),
         }
     }
 
@@ -165,6 +182,11 @@ impl GatewayMachine {
                 self.take_latest(latest);
             }
             FromReplica::Book(snapshot) => self.take_book(snapshot),
+            FromReplica::Own {
+                symbol,
+                participant,
+                orders,
+            } => self.browsers.show_orders(symbol, participant, &orders),
             FromReplica::Clock(asked_ns) => self.links.tell_time(replica, asked_ns),
         }
     }
@@ -172,6 +194,7 @@ impl GatewayMachine {
     fn tick(&mut self) {
         self.fetch_again();
         self.heartbeat();
+        self.show_pages();
     }
 
     /// Sets the timer to when something is to be shown or sent again next.

@@ -7,14 +7,34 @@ use crate::exchange::Request;
 use crate::link::{AnsweredRequest, ToReplica};
 use crate::live::clock;
 use crate::live::connection::{self, Outbox};
+use crate::live::web::{report_text, text_frame};
 use std::collections::BTreeMap;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+
+/// The form of what a session is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// Reports of fixed layouts.
+    Binary,
+    /// Texts for a web page.
+    Web,
+}
+
+impl Form {
+    fn write(self, report: &Report) -> Vec<u8> {
+        match self {
+            Form::Binary => report.to_bytes(),
+            Form::Web => text_frame(&report_text(report)),
+        }
+    }
+}
 
 /// A connection of somebody who trades.
 #[derive(Debug)]
 struct Session {
     outbox: Outbox,
+    form: Form,
     participant: Option<ParticipantId>,
 }
 
@@ -35,7 +55,7 @@ pub(super) async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
             continue;
         };
         let (outbox, outgoing) = Outbox::new();
-        let begun = Event::SessionBegun(session, outbox);
+        let begun = Event::SessionBegun(session, outbox, Form::Binary);
         if events.send(begun).await.is_err() {
             return;
         }
@@ -50,9 +70,10 @@ pub(super) async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
 }
 
 impl Sessions {
-    pub(super) fn begin(&mut self, session: u64, outbox: Outbox) {
+    pub(super) fn begin(&mut self, session: u64, outbox: Outbox, form: Form) {
         let begun = Session {
             outbox,
+            form,
             participant: None,
         };
         self.sessions.insert(session, begun);
@@ -72,7 +93,7 @@ impl Sessions {
         let session = self.by_participant.get(&participant).copied();
         if let Some(session) = session
             && let Some(found) = self.sessions.get(&session)
-            && !found.outbox.send(report.to_bytes())
+            && !found.outbox.send(found.form.write(report))
         {
             self.end(session);
         }
@@ -128,8 +149,14 @@ impl GatewayMachine {
                     is_repeated: answered.is_repeated,
                 },
             };
-            self.sessions.tell(participant, &report);
+            self.tell(participant, &report);
         }
+    }
+
+    /// Tells a participant something, if it has a session here.
+    pub(super) fn tell(&mut self, participant: ParticipantId, report: &Report) {
+        self.sessions.tell(participant, report);
+        self.browsers.note_report(participant);
     }
 
     /// Sends requests again that are without an answer for long.

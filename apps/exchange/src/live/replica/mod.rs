@@ -203,6 +203,12 @@ impl Replica {
                     self.sequencer.set_quarantined(gateway, is_wrong);
                 }
             }
+            ToReplica::Own(symbol, participant) => {
+                if let Some(outbox) = self.links.outbox(link) {
+                    let node = Arc::clone(&self.node);
+                    tokio::spawn(publishing::serve_own(node, outbox, symbol, participant));
+                }
+            }
             ToReplica::Fetch { symbol, from } => {
                 if let Some(outbox) = self.links.outbox(link) {
                     let node = Arc::clone(&self.node);

@@ -1,9 +1,10 @@
 //! What a replica tells gateways of committed commands.
 
 use super::{Event, Replica};
+use crate::book::ParticipantId;
 use crate::exchange::{ANSWER_MAX, Answer, Exchange, Query, Reply, SymbolEvent, SymbolId};
 use crate::feed::{BookSnapshot, PACKET_MESSAGES_MAX};
-use crate::link::{FromReplica, RequestStatus};
+use crate::link::{FromReplica, OwnOrder, RequestStatus};
 use crate::live::clock;
 use crate::live::connection::Outbox;
 use quorate::{Freshness, Node};
@@ -30,6 +31,33 @@ pub(super) async fn serve(node: Arc<Node<Exchange>>, outbox: Outbox, symbol: Sym
             _ => return,
         },
         _ => return,
+    };
+    outbox.send(message.to_bytes());
+}
+
+/// Sends a gateway the open orders of a participant in a symbol.
+pub(super) async fn serve_own(
+    node: Arc<Node<Exchange>>,
+    outbox: Outbox,
+    symbol: SymbolId,
+    participant: ParticipantId,
+) {
+    let wanted = node.query_at(Query::Orders(symbol), Freshness::Local).await;
+    let Ok(Answer::Orders(open)) = wanted else {
+        return;
+    };
+    let orders = open.bids.iter().chain(&open.asks);
+    let own = orders.filter(|order| order.owner.participant == participant);
+    let own = own.map(|order| OwnOrder {
+        number: order.owner.client_order,
+        side: order.side,
+        price: order.price,
+        open: order.open,
+    });
+    let message = FromReplica::Own {
+        symbol,
+        participant,
+        orders: own.collect(),
     };
     outbox.send(message.to_bytes());
 }
