@@ -8,7 +8,7 @@ use crate::link::{AnsweredRequest, ToReplica};
 use crate::live::clock;
 use crate::live::connection::{self, Outbox};
 use crate::live::web::{report_text, text_frame};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -42,8 +42,8 @@ struct Session {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     sessions: BTreeMap<u64, Session>,
-    /// The last session that each participant began.
-    by_participant: BTreeMap<ParticipantId, u64>,
+    /// The sessions of each participant: all of them are told.
+    by_participant: BTreeSet<(ParticipantId, u64)>,
 }
 
 /// Takes connections for orders, for as long as the gateway runs.
@@ -81,20 +81,23 @@ impl Sessions {
 
     pub(super) fn end(&mut self, session: u64) {
         let ended = self.sessions.remove(&session);
-        if let Some(participant) = ended.and_then(|ended| ended.participant)
-            && self.by_participant.get(&participant) == Some(&session)
-        {
-            self.by_participant.remove(&participant);
+        if let Some(participant) = ended.and_then(|ended| ended.participant) {
+            self.by_participant.remove(&(participant, session));
         }
     }
 
     /// Tells a participant something, if it has a session here.
     pub(super) fn tell(&mut self, participant: ParticipantId, report: &Report) {
-        let session = self.by_participant.get(&participant).copied();
-        if let Some(session) = session
-            && let Some(found) = self.sessions.get(&session)
-            && !found.outbox.send(found.form.write(report))
-        {
+        let all = (participant, 0)..=(participant, u64::MAX);
+        let mut gone = Vec::new();
+        for (_, session) in self.by_participant.range(all) {
+            if let Some(found) = self.sessions.get(session)
+                && !found.outbox.send(found.form.write(report))
+            {
+                gone.push(*session);
+            }
+        }
+        for session in gone {
             self.end(session);
         }
     }
@@ -104,7 +107,7 @@ impl Sessions {
             && found.participant.is_none()
         {
             found.participant = Some(participant);
-            self.by_participant.insert(participant, session);
+            self.by_participant.insert((participant, session));
         }
     }
 

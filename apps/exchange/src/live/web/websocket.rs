@@ -13,7 +13,7 @@ const MESSAGE_MAX: usize = 256;
 /// A message from a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum WebMessage {
-    /// Words.
+    /// A text from the script of the page.
     Text(String),
     /// The page is there, and wants to know of us.
     Ping(Vec<u8>),
