@@ -37,7 +37,7 @@ const ELSEWHERE: &str = "a cluster begun with --redis-mode effects has it";
 #[must_use]
 pub fn refused(name: &str, args: &[Bytes]) -> Option<String> {
     let is_one_of = |names: &[&str]| names.contains(&name);
-    let why = if is_one_of(&BY_CHANCE) {
+    let why = if is_one_of(&BY_CHANCE) || stores_any_order(name, args) {
         "has an outcome that every replica would choose for itself"
     } else if is_one_of(&BY_CLOCK) || ends_a_key(name, args) {
         "depends on the clock of each replica"
@@ -62,6 +62,32 @@ fn ends_a_key(name: &str, args: &[Bytes]) -> bool {
         "getex" => args.iter().skip(2).any(|arg| !is_word(arg, &["persist"])),
         _ => false,
     }
+}
+
+/// Whether what is stored may have any order: a set sorted by words of other keys, where some of those are equal.
+fn stores_any_order(name: &str, args: &[Bytes]) -> bool {
+    if name != "sort" {
+        return false;
+    }
+    let (mut by_words, mut is_by_keys, mut stores) = (false, false, false);
+    let mut options = args.iter().skip(2);
+    while let Some(option) = options.next() {
+        match &option.to_ascii_lowercase()[..] {
+            b"alpha" => by_words = true,
+            b"by" => {
+                let pattern = options.next();
+                is_by_keys = pattern.is_some_and(|pattern| pattern.contains(&b'*'));
+            }
+            b"store" => {
+                options.next();
+                stores = true;
+            }
+            b"get" => drop(options.next()),
+            b"limit" => drop(options.nth(1)),
+            _ => {}
+        }
+    }
+    by_words && is_by_keys && stores
 }
 
 /// Why a command is not taken that the table does not have, though Redis has it.
@@ -95,6 +121,10 @@ mod tests {
                 "SPOP s",
                 "ERR 'spop' has an outcome that every replica would choose",
             ),
+            (
+                "SORT s LIMIT 0 1 BY w* GET alpha ALPHA store l",
+                "ERR 'sort' has an outcome that every replica would choose",
+            ),
             ("EXPIRE a 1", "ERR 'expire' depends on the clock"),
             ("SET a 1 NX PX 5", "ERR 'set' depends on the clock"),
             ("GETEX a EX 1", "ERR 'getex' depends on the clock"),
@@ -113,6 +143,10 @@ mod tests {
             "GETEX a PERSIST",
             "INCR a",
             "SRANDMEMBER s",
+            "SORT s BY w* ALPHA",
+            "SORT s BY w* STORE l",
+            "SORT s BY nosort ALPHA STORE l",
+            "SORT s BY w* GET alpha STORE l",
         ] {
             assert_eq!(why(call), None, "{call}");
         }

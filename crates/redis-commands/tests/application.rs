@@ -1,5 +1,15 @@
 //! The application from outside: what is taken, taken back, and found again in snapshots.
 
+#[path = "../../redis-store/tests/redis/alike.rs"]
+mod alike;
+#[path = "application/determinism.rs"]
+mod determinism;
+#[path = "../../redis-store/tests/redis/generate.rs"]
+mod generate;
+#[allow(dead_code, reason = "the tests of another crate use more of it")]
+#[path = "../../redis-store/tests/redis/server.rs"]
+mod server;
+
 use bytes::Bytes;
 use quorate_core::{Admission, Application, At};
 use quorate_redis_commands::{

@@ -1,102 +1,24 @@
 //! Random calls, asked of the store and of a Redis.
 
+use super::alike::{in_order, is_drawn, is_newer, is_unordered};
 use super::generate;
 use super::ours::{Ours, load, parse, snapshot};
 use super::server::Server;
 use bytes::Bytes;
 use fastrand::Rng;
-use quorate_resp::{Reply, Resp};
-
-/// Commands whose elements come in no order that Redis promises.
-const UNORDERED: [&str; 16] = [
-    "keys",
-    "smembers",
-    "sunion",
-    "sinter",
-    "sdiff",
-    "hgetall",
-    "hkeys",
-    "hvals",
-    "hrandfield",
-    "hscan",
-    "sscan",
-    "zscan",
-    "srandmember",
-    "zrandmember",
-    "spop",
-    "sort",
-];
-
-/// A reply whose arrays are in an order of their own.
-fn in_order(reply: Reply) -> Reply {
-    let sorted = |replies: Vec<Reply>| {
-        let mut replies: Vec<Reply> = replies.into_iter().map(in_order).collect();
-        replies.sort_by_key(|reply| format!("{reply:?}"));
-        replies
-    };
-    match reply {
-        Reply::Array(replies) => Reply::Array(sorted(replies)),
-        Reply::Set(replies) => Reply::Set(sorted(replies)),
-        // Scans write scores in more ways than one.
-        Reply::Bulk(text) => match std::str::from_utf8(&text)
-            .unwrap_or_default()
-            .parse::<f64>()
-        {
-            Ok(number) => Reply::Double(number.to_string()),
-            Err(_) => Reply::Bulk(text),
-        },
-        Reply::Map(mut pairs) => {
-            pairs.sort_by_key(|pair| format!("{pair:?}"));
-            Reply::Map(pairs)
-        }
-        other => other,
-    }
-}
+use quorate_resp::Resp;
 
 /// Whether a Redis may answer this otherwise: it draws by itself, or is older than what the store has.
 fn may_differ(args: &[Bytes]) -> bool {
-    let name = String::from_utf8_lossy(&args[0]).to_lowercase();
-    match &name[..] {
-        "hrandfield" | "srandmember" | "zrandmember" => {
-            args.get(2).is_none_or(|count| count != "100000")
-        }
-        "zrank" | "zrevrank" => args.len() == 4,
-        "randomkey" => true,
-        _ => false,
-    }
+    is_drawn(args) || is_newer(args)
 }
 
 pub(crate) fn are_alike(args: &[Bytes], one: &[u8], other: &[u8]) -> bool {
-    let name = String::from_utf8_lossy(&args[0]).to_lowercase();
     // Redis lets a sorted set become large when it is sorted.
     let grew = (&b"$8\r\nlistpack\r\n"[..], &b"$8\r\nskiplist\r\n"[..]);
     one == other
         || (one, other) == grew
-        || UNORDERED.contains(&&name[..]) && in_order(parse(one)) == in_order(parse(other))
-}
-
-/// Calls that make collections so large that they are kept as trees.
-fn large_collections() -> Vec<Vec<Bytes>> {
-    let begins = ["RPUSH l0", "SADD t0", "HSET h0", "ZADD z0", "ZADD x0"];
-    let calls = begins.iter().map(|begin| {
-        let mut args = super::ours::words(begin);
-        for number in 0..700 {
-            let score = if begin.ends_with("x0") {
-                0
-            } else {
-                number % 50
-            };
-            if begin.starts_with('Z') {
-                args.push(score.to_string().into());
-            }
-            args.push(number.to_string().into());
-            if begin.starts_with('H') {
-                args.push("value".into());
-            }
-        }
-        args
-    });
-    calls.collect()
+        || is_unordered(args) && in_order(parse(one)) == in_order(parse(other))
 }
 
 /// Scenario: random calls, in both versions of the protocol; now and then the store is replaced by one that its
@@ -127,7 +49,7 @@ fn random_calls_are_answered_as_redis_does() {
             redis.call(&[Bytes::from_static(b"hello"), version]);
         }
         if number % 4000 == 1000 {
-            for args in large_collections() {
+            for args in generate::large_collections() {
                 assert_eq!(ours.call(&args), redis.call(&args));
             }
         }

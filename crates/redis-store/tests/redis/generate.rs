@@ -33,6 +33,33 @@ pub(crate) fn call(rng: &mut Rng, lines: &[&'static str]) -> Vec<Bytes> {
     args
 }
 
+/// Calls that make collections so large that they are kept as trees.
+pub(crate) fn large_collections() -> Vec<Vec<Bytes>> {
+    let begins = ["RPUSH l0", "SADD t0", "HSET h0", "ZADD z0", "ZADD x0"];
+    let calls = begins.iter().map(|begin| {
+        let words = begin
+            .split(' ')
+            .map(|word| Bytes::from_static(word.as_bytes()));
+        let mut args: Vec<Bytes> = words.collect();
+        for number in 0..700 {
+            let score = if begin.ends_with("x0") {
+                0
+            } else {
+                number % 50
+            };
+            if begin.starts_with('Z') {
+                args.push(score.to_string().into());
+            }
+            args.push(number.to_string().into());
+            if begin.starts_with('H') {
+                args.push("value".into());
+            }
+        }
+        args
+    });
+    calls.collect()
+}
+
 /// The templates of calls that these kinds of gaps do not occur in.
 pub(crate) fn templates() -> Vec<&'static str> {
     let lines = TEMPLATES.lines();

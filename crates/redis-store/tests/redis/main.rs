@@ -4,6 +4,7 @@
 //! `REDIS_SERVER=PATH cargo test -p quorate-redis-store --test redis -- --include-ignored` asks a Redis 7.0 as well;
 //! with `QUORATE_RECORD=1` its replies become those of the recorded conversations.
 
+mod alike;
 mod conversations;
 mod differential;
 mod expiry;

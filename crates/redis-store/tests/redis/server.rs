@@ -4,26 +4,35 @@ use bytes::{Bytes, BytesMut};
 use quorate_resp::{encode_request, reply_bytes};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A server of its own, on a socket in a folder of its own, that ends with this.
 pub(crate) struct Server {
     child: Child,
     folder: PathBuf,
-    stream: UnixStream,
+    pub(crate) stream: UnixStream,
 }
+
+/// Servers that were started by this process.
+static STARTED: AtomicU32 = AtomicU32::new(0);
 
 impl Server {
     /// Starts the program that `REDIS_SERVER` names, if it names one.
     pub(crate) fn start() -> Option<Server> {
         let program = std::env::var_os("REDIS_SERVER")?;
-        let thread = std::thread::current().id();
-        let folder = format!("quorate-redis-{}-{thread:?}", std::process::id());
+        Some(Server::start_program(Path::new(&program), &[]))
+    }
+
+    /// Starts a program, with some more settings.
+    pub(crate) fn start_program(program: &Path, settings: &[&str]) -> Server {
+        let number = STARTED.fetch_add(1, Relaxed);
+        let folder = format!("quorate-redis-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(&folder).expect("there is a place for temporary folders");
         let socket = folder.join("redis.sock");
-        let mut child = Command::new(&program)
+        let mut child = Command::new(program)
             .args([
                 "--port",
                 "0",
@@ -34,6 +43,7 @@ impl Server {
                 "--unixsocket",
             ])
             .arg(&socket)
+            .args(settings)
             .stdout(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
@@ -45,11 +55,11 @@ impl Server {
             assert!(ended.is_none(), "{} ended: {ended:?}", program.display());
             std::thread::yield_now();
         };
-        Some(Server {
+        Server {
             child,
             folder,
             stream,
-        })
+        }
     }
 
     /// The reply to one call, as it comes.
