@@ -217,11 +217,12 @@ impl RedisSettings {
     ///
     /// # Errors
     /// When there is no program to run, or a file cannot be used.
-    pub(crate) fn feed(self, boot: u64) -> Result<FeedOptions, String> {
+    pub(crate) fn feed(self, boot: u64, client_memory: usize) -> Result<FeedOptions, String> {
         let options = FeedOptions {
             boot,
             binary: self.server.binary()?,
             settings: self.server.settings()?,
+            client_memory,
         };
         match options.unfit_setting() {
             None => Ok(options),

@@ -6,7 +6,7 @@ use crate::table::Found;
 use bytes::Bytes;
 use quorate_core::Principal;
 use quorate_redis_commands::{self as commands, CommandsAnswer, CommandsQuery, Outcome, body};
-use quorate_redis_relay::FeedHandle;
+use quorate_redis_relay::{FeedHandle, NoReply};
 use quorate_redis_store::{Call, Request};
 use quorate_resp::{Reply, ReplyWriter};
 use quorate_server::{Consistency, Failure, Handle};
@@ -51,7 +51,7 @@ impl Fed {
         handle: &Handle<RedisApplication>,
         request: &Request,
     ) -> Result<Bytes, Failure> {
-        let awaited = self.feed.expect();
+        let awaited = self.feed.expect(request).map_err(failure)?;
         let body = body(awaited.origin, request);
         let result = handle.write(body, Principal::default()).await?;
         match Outcome::of(&result) {
@@ -119,11 +119,18 @@ impl Fed {
     }
 }
 
-/// The reply of the own server; whether the calls are done is not known if there is none.
-async fn answered<E>(reply: impl Future<Output = Result<Bytes, E>>) -> Result<Bytes, Failure> {
+/// The reply of the own server; whether the calls are done is not known if it does not come.
+async fn answered(reply: impl Future<Output = Result<Bytes, NoReply>>) -> Result<Bytes, Failure> {
     match timeout(REPLY_MAX, reply).await {
-        Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(_)) | Err(_) => Err(Failure::Timeout),
+        Ok(replied) => replied.map_err(failure),
+        Err(_) => Err(Failure::Timeout),
+    }
+}
+
+fn failure(why: NoReply) -> Failure {
+    match why {
+        NoReply::Lost => Failure::Timeout,
+        NoReply::Full => Failure::Overloaded,
     }
 }
 

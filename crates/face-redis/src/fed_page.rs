@@ -35,6 +35,7 @@ pub(crate) async fn page(server: &Server) -> Response {
             "lag",
             (status.taken - status.carried_out.min(status.taken)).to_string(),
         ),
+        ("lag_bytes", status.behind_bytes.to_string()),
         ("digest", digest),
         (
             "replies_digest",

@@ -15,6 +15,8 @@ pub(crate) struct History {
     begin: u64,
     end: u64,
     bytes: u64,
+    /// Bytes of all entries that were ever added.
+    pushed: u64,
     chunks: VecDeque<Arc<Chunk>>,
 }
 
@@ -22,6 +24,8 @@ pub(crate) struct History {
 #[derive(Clone, Debug)]
 struct Chunk {
     begin: u64,
+    /// Bytes of all entries that were ever added before.
+    pushed: u64,
     entries: Vec<Entry>,
 }
 
@@ -53,13 +57,29 @@ impl History {
         self.bytes
     }
 
+    /// Bytes that the entries from a position on take.
+    pub(crate) fn bytes_from(&self, position: u64) -> u64 {
+        if position <= self.begin {
+            return self.bytes;
+        }
+        let after = self.chunks.partition_point(|chunk| chunk.begin <= position);
+        let Some(chunk) = after.checked_sub(1).and_then(|at| self.chunks.get(at)) else {
+            return 0;
+        };
+        let before = chunk.entries.iter().take((position - chunk.begin) as usize);
+        self.pushed - chunk.pushed - before.map(bytes_of).sum::<u64>()
+    }
+
     pub(crate) fn push(&mut self, entry: Entry) {
+        let before = self.pushed;
         self.bytes += bytes_of(&entry);
+        self.pushed += bytes_of(&entry);
         let last = self.chunks.back_mut();
         match last.filter(|chunk| chunk.entries.len() < CHUNK_ENTRIES) {
             Some(chunk) => Arc::make_mut(chunk).entries.push(entry),
             None => self.chunks.push_back(Arc::new(Chunk {
                 begin: self.end,
+                pushed: before,
                 entries: vec![entry],
             })),
         }
@@ -130,7 +150,16 @@ mod tests {
             (None, None)
         );
         let (copy, all) = (history.clone(), history.bytes());
+        assert_eq!(
+            [0, 10, 266, 522, 900, 1009, 1010, 2000]
+                .map(|from| history.bytes_from(from) * 1000 / all),
+            [1000, 1000, 744, 488, 110, 1, 0, 0]
+        );
         history.forget(600);
+        assert_eq!(
+            [10, 600, 700, 1010].map(|from| history.bytes_from(from) * 1000 / all),
+            [410, 410, 310, 0]
+        );
         assert_eq!(numbers(&history, 599, 1), None);
         assert_eq!(numbers(&history, 600, 1), Some(vec![600]));
         assert_eq!(history.bytes() * 1000, all * 410);

@@ -134,6 +134,12 @@ impl Pipe {
         self.replies
     }
 
+    /// The number of bytes to send.
+    #[must_use]
+    pub fn output_bytes(&self) -> usize {
+        self.out.len()
+    }
+
     /// Takes the bytes to send.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)

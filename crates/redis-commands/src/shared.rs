@@ -103,6 +103,12 @@ impl Shared {
         self.lock().history.bytes()
     }
 
+    /// Bytes of the bodies from a position on.
+    #[must_use]
+    pub fn bytes_from(&self, position: u64) -> u64 {
+        self.lock().history.bytes_from(position)
+    }
+
     /// The newest RDB.
     #[must_use]
     pub fn base(&self) -> Base {

@@ -96,7 +96,7 @@ pub(super) fn run_redis(
         }
         Some(RealServer::Commands(feed)) => {
             let commands = Commands::new(Arc::clone(&feed.shared));
-            let face = move |context| redis_commands(context, feed, options);
+            let face = move |context| redis_commands(context, *feed, options);
             (RedisApplication::Commands(commands), Box::new(face))
         }
         Some(RealServer::Effects(relay)) => {

@@ -12,7 +12,7 @@ pub(super) enum RealServer {
     /// A server that executes for all, or follows who does.
     Effects(Box<Prepared>),
     /// A server that carries out every command of the log.
-    Commands(PreparedFeed),
+    Commands(Box<PreparedFeed>),
 }
 
 impl RealServer {
@@ -57,8 +57,8 @@ fn real_server(
     let folder = settings.data_dir.join("redis");
     let prepared = match store {
         RedisStore::Commands => {
-            let options = redis.feed(boot).map_err(unfit)?;
-            prepare_feed(options, &folder).map(RealServer::Commands)
+            let options = redis.feed(boot, settings.client_memory).map_err(unfit)?;
+            prepare_feed(options, &folder).map(|feed| RealServer::Commands(Box::new(feed)))
         }
         _ => {
             let options = redis.relay(settings.id, boot, client_connections);

@@ -5,13 +5,18 @@ use crate::support::resp::Client;
 use crate::support::{Home, PATIENCE, Up, expect_failure, output, quorate, signal};
 use quorate_resp::Reply;
 use rustix::process::Signal;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// A cluster in command mode, if there is a server to test with.
 fn start(home: &Home, protocol: &str) -> Option<Up> {
+    start_with(home, &["--protocol", protocol, "--restart"])
+}
+
+fn start_with(home: &Home, flags: &[&str]) -> Option<Up> {
     let server = server()?;
     let mode = ["--face", "redis", &server, "--redis-mode", "commands"];
-    Some(home.start(&[&mode[..], &["--protocol", protocol, "--restart"]].concat()))
+    Some(home.start(&[&mode[..], flags].concat()))
 }
 
 /// Waits until all servers have carried out everything: what they were told and what they replied is equal then.
@@ -70,6 +75,96 @@ fn every_replica_and_every_server_is_killed_in_turn() {
         println!("{protocol}: longest silence {:?}", counter.silence);
         assert!(up.stop().success());
     }
+}
+
+/// The least budget that a replica can be given for its clients, in bytes, of which half may wait for its server.
+const CLIENT_MEMORY_MIN: usize = 16 << 20;
+/// Bytes of each request that waits, and the number of clients, which ask for more than may wait and less than there is
+/// room for connections.
+const WAITING_BYTES: usize = 160 << 10;
+const WAITING: usize = 60;
+
+/// Scenario: the server of a replica hangs, and clients of that replica write more than may wait for it. Some are told,
+/// other replicas serve on, and all that was taken is carried out once the server goes on.
+#[test]
+fn what_waits_for_a_server_that_hangs_is_bounded() {
+    let home = Home::new();
+    let bound = format!("--server-arg=--max-client-memory={CLIENT_MEMORY_MIN}");
+    let Some(up) = start_with(&home, &[&bound]) else {
+        return;
+    };
+    assert_eq!(Client::connect(&up.urls[0]).say("set b 1"), "OK");
+    let servers = servers_of(up.pids[&1]);
+    servers.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    let (tell, told) = mpsc::channel();
+    let clients: Vec<_> = (0..WAITING)
+        .map(|_| {
+            let (mut client, tell) = (Client::connect(&up.urls[0]), tell.clone());
+            std::thread::spawn(move || {
+                let request = format!("append big {}", "x".repeat(WAITING_BYTES));
+                // The test may be over.
+                let _ = tell.send(client.try_ask(&request));
+            })
+        })
+        .collect();
+    let refused = told.recv_timeout(PATIENCE).expect("somebody is told");
+    let too_many = "LOADING Quorate has too many requests waiting, nothing was done, try again";
+    assert_eq!(refused, Some(Reply::Error(too_many.to_owned())));
+    let mut counter = Counter::new(&up.urls[1..]);
+    counter.count(20);
+    let lag = page(&up.admin[0])["lag_bytes"].parse::<usize>().unwrap();
+    assert!((1..CLIENT_MEMORY_MIN).contains(&lag), "{lag} bytes wait");
+    servers.iter().for_each(|pid| signal(*pid, Signal::CONT));
+    for client in clients {
+        client.join().unwrap();
+    }
+    let all: Vec<Option<Reply>> = told.try_iter().collect();
+    let done = |reply: &&Option<Reply>| matches!(reply, Some(Reply::Integer(_)));
+    let done = all.iter().filter(done).count();
+    println!("{done} of {WAITING} requests were taken");
+    let is_bounded = done > 0 && done * WAITING_BYTES <= CLIENT_MEMORY_MIN / 2;
+    assert!(is_bounded, "{done} requests waited");
+    expect_equal_servers(&up);
+    for url in &up.urls {
+        let bytes: usize = Client::connect(url).say("strlen big").parse().unwrap();
+        assert_eq!(bytes, done * WAITING_BYTES, "{url}");
+    }
+    assert!(up.stop().success());
+}
+
+/// Bytes of each command of other replicas' clients, and their number: more than a replica keeps whose servers fail.
+const KEPT_BYTES: usize = 1 << 20;
+const KEPT: usize = 70;
+
+/// Scenario: the program of servers is gone when the server of one replica dies, and clients of another one write more
+/// than the first may keep for a server. It ends, and says why.
+#[test]
+fn a_replica_whose_servers_fail_ends_before_they_take_all_memory() {
+    let home = Home::new();
+    let Some(server) = server() else {
+        return;
+    };
+    let program = home.dir.with_file_name("server");
+    std::os::unix::fs::symlink(server.trim_start_matches("--redis-server="), &program).unwrap();
+    let server = format!("--redis-server={}", program.display());
+    let bound = format!("--server-arg=--max-client-memory={CLIENT_MEMORY_MIN}");
+    let mode = ["--face", "redis", &server, "--redis-mode", "commands"];
+    let mut up = home.start(&[&mode[..], &["--durability", "memory", &bound]].concat());
+    let mut client = Client::connect(&up.urls[1]);
+    assert_eq!(client.say("set a 1"), "OK");
+    std::fs::remove_file(&program).unwrap();
+    for pid in servers_of(up.pids[&1]) {
+        signal(pid, Signal::KILL);
+    }
+    for number in 0..KEPT {
+        let request = format!("set big:{} {}", number % 4, "x".repeat(KEPT_BYTES));
+        assert_eq!(client.say(&request), "OK");
+    }
+    let line = up.wait_for("replica 1 ");
+    let says = ["servers of Redis failed", "--max-client-memory"];
+    assert!(says.iter().all(|part| line.contains(part)), "{line}");
+    assert_eq!(client.say("incr a"), "2");
+    up.kill();
 }
 
 /// Scenario: transactions, databases, both versions of the protocol, a pipeline, reads at any replica.

@@ -7,6 +7,7 @@ mod handle;
 mod run;
 mod serve;
 mod status;
+mod waiting;
 
 pub use handle::{Awaited, FeedHandle, NoReply};
 pub use status::FeedStatus;
@@ -25,7 +26,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
+use waiting::{WaitLimits, Waiting};
 
 /// Connections that a fed server takes beside Quorate's own: none of clients.
 const CLIENTS_MAX: usize = 0;
@@ -39,6 +41,8 @@ pub struct FeedOptions {
     pub binary: ServerBinary,
     /// Settings that the operator chose.
     pub settings: UserSettings,
+    /// Bytes that requests and replies of clients may take, by which what waits for the server is bounded.
+    pub client_memory: usize,
 }
 
 /// What a feed needs before its replica runs: the application shares it.
@@ -49,6 +53,7 @@ pub struct PreparedFeed {
     launcher: Launcher,
     files: Arc<RdbFiles>,
     boot: u64,
+    limits: WaitLimits,
 }
 
 impl fmt::Debug for PreparedFeed {
@@ -88,6 +93,7 @@ pub fn prepare_feed(options: FeedOptions, folder: &Path) -> Result<PreparedFeed,
         launcher,
         files,
         boot: options.boot,
+        limits: WaitLimits::of(options.client_memory),
     })
 }
 
@@ -114,6 +120,7 @@ pub struct Feed {
     // Ends before its handle goes.
     thread: OwnThread,
     handle: FeedHandle,
+    gave_up: oneshot::Receiver<String>,
 }
 
 impl Feed {
@@ -127,19 +134,38 @@ impl Feed {
             .build()?;
         let (to_feed, requests) = mpsc::unbounded_channel::<Request>();
         let board = Arc::new(FeedBoard::default());
-        let handle = FeedHandle::new(prepared.boot, to_feed, Arc::clone(&board));
+        let waiting = Waiting::new(prepared.limits);
+        let seen = (Arc::clone(&prepared.shared), Arc::clone(&board));
+        let handle = FeedHandle::new(prepared.boot, to_feed, seen, waiting);
         let feeding = Feeding::new(prepared, handle.waiters(), requests, board);
+        let (give_up, gave_up) = oneshot::channel();
         // The kernel ends servers with the thread that started them.
         let thread = OwnThread::start("feeds the server of Redis", move |stopping| {
-            runtime.block_on(feeding.run(stopping));
+            if let Err(why) = runtime.block_on(feeding.run(stopping)) {
+                // Whoever looks after the feed may be gone.
+                let _ = give_up.send(why);
+            }
         })?;
-        Ok(Feed { handle, thread })
+        Ok(Feed {
+            thread,
+            handle,
+            gave_up,
+        })
     }
 
     /// What faces ask.
     #[must_use]
     pub fn handle(&self) -> FeedHandle {
         self.handle.clone()
+    }
+
+    /// Waits until the feed gives up, for the servers fail and too much waits for them; says why.
+    pub async fn gave_up(&mut self) -> String {
+        match (&mut self.gave_up).await {
+            Ok(why) => why,
+            // A feed that was stopped does not give up any more.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// Stops the feed, and waits until its server is gone.

@@ -3,6 +3,7 @@
 use super::PreparedFeed;
 use super::handle::{Request, Waiters};
 use super::status::FeedBoard;
+use super::waiting::{Room, WaitLimits};
 use crate::rdb_files::RdbFiles;
 use bytes::Bytes;
 use quorate_redis_commands::Shared;
@@ -23,6 +24,9 @@ const WELL_AFTER: Duration = Duration::from_secs(60);
 /// Servers that fail one after another before people are told.
 const FAILURES_TOLD: u32 = 3;
 
+/// Reads that are kept before those that nobody waits for are looked for.
+const READS_KEPT_MIN: usize = 1024;
+
 /// How a server's time ended.
 pub(super) enum Ended {
     /// The feed is to end.
@@ -39,6 +43,7 @@ pub(super) struct Read {
     pub(super) after: u64,
     pub(super) request: store::Request,
     reply: oneshot::Sender<Bytes>,
+    _room: Room,
 }
 
 /// Somebody who waits for an RDB with so many bodies at least.
@@ -60,8 +65,11 @@ pub(super) struct Feeding {
     /// Reads that are not answered, by number; and those that the server was not given yet.
     pub(super) reads: BTreeMap<u64, Read>,
     next_read: u64,
+    /// The number of reads beyond which those that nobody waits for are looked for.
+    reads_kept: usize,
     /// Whoever waits for an RDB.
     wanted: Vec<RdbWanted>,
+    limits: WaitLimits,
 }
 
 impl Feeding {
@@ -82,12 +90,17 @@ impl Feeding {
             board,
             reads: BTreeMap::new(),
             next_read: 0,
+            reads_kept: READS_KEPT_MIN,
             wanted: Vec::new(),
+            limits: prepared.limits,
         }
     }
 
     /// Looks after servers until it is time to stop.
-    pub(super) async fn run(mut self, mut stopping: oneshot::Receiver<()>) {
+    ///
+    /// # Errors
+    /// When servers fail one after another, and too many bodies wait for them.
+    pub(super) async fn run(mut self, mut stopping: oneshot::Receiver<()>) -> Result<(), String> {
         let (mut pause, mut failures) = (RESTART_PAUSE, 0);
         loop {
             let began = Instant::now();
@@ -115,14 +128,37 @@ impl Feeding {
                         Some(format!("{failures} servers failed, the last one so: {why}"));
                 }
             });
+            let behind = self.shared.bytes_from(self.board.status().carried_out);
+            if failures >= FAILURES_TOLD && behind > self.limits.give_up_bytes() {
+                self.waiters.fail_all();
+                return Err(format!(
+                    "{failures} servers of Redis failed, the last one so: {why}; {behind} bytes of commands wait for \
+                     them, and the replica ends before they take all memory (--max-client-memory bounds them)"
+                ));
+            }
             tokio::select! {
                 // An error means that nobody is left to say so.
                 _ = &mut stopping => break,
                 () = sleep(pause) => {}
             }
+            self.take_all();
             pause = (2 * pause).min(RESTART_PAUSE_MAX);
         }
         self.waiters.fail_all();
+        Ok(())
+    }
+
+    /// Notes everything that is asked, and forgets what nobody waits for any more; the numbers of reads.
+    pub(super) fn take_all(&mut self) -> Vec<u64> {
+        let mut reads = Vec::new();
+        while let Ok(request) = self.requests.try_recv() {
+            reads.extend(self.take(request));
+        }
+        if self.reads.len() >= self.reads_kept {
+            self.unanswered();
+            self.reads_kept = READS_KEPT_MIN.max(2 * self.reads.len());
+        }
+        reads
     }
 
     /// Notes what is asked; the number of a read.
@@ -131,6 +167,7 @@ impl Feeding {
             Request::Read {
                 after,
                 request,
+                room,
                 reply,
             } => {
                 let number = self.next_read;
@@ -139,11 +176,13 @@ impl Feeding {
                     after,
                     request,
                     reply,
+                    _room: room,
                 };
                 self.reads.insert(number, read);
                 Some(number)
             }
             Request::Rdb { after, reply } => {
+                self.wanted.retain(|wanted| !wanted.reply.is_closed());
                 self.wanted.push(RdbWanted { after, reply });
                 None
             }

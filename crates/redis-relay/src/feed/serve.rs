@@ -16,6 +16,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 /// Requests that a server is given before it has answered.
 const UNDER_WAY_MAX: usize = 1024;
+/// Bytes for a server that wait to be written before it is given more.
+const OUT_BYTES_MAX: usize = 1 << 20;
 /// Bodies that are taken from the history at a time.
 const ENTRIES_AT_ONCE: usize = 256;
 /// Bytes of bodies since the last RDB after which there is a new one, unless that was longer.
@@ -50,6 +52,14 @@ struct Served {
     save_again: Instant,
     /// When it last said something, or had nothing to say.
     heard: Instant,
+}
+
+impl Served {
+    /// Whether the server may be given more before it has answered and taken what it was given.
+    fn has_room(&self) -> bool {
+        let out_bytes = self.pipe.output_bytes() + self.out.0.len() - self.out.1;
+        self.pipe.waiting() < UNDER_WAY_MAX && out_bytes < OUT_BYTES_MAX
+    }
 }
 
 struct Save {
@@ -174,7 +184,7 @@ impl Feeding {
 
     /// Gives the server reads whose time has come, bodies, and the order to save.
     fn give(&mut self, served: &mut Served) {
-        while served.pipe.waiting() < UNDER_WAY_MAX {
+        while served.has_room() {
             let is_due = |number: &&u64| {
                 (self.reads.get(number)).is_none_or(|read| read.after <= served.fed)
             };
@@ -193,6 +203,9 @@ impl Feeding {
                 break;
             }
             for entry in entries {
+                if !served.has_room() {
+                    break;
+                }
                 if let Err(error) = served.pipe.entry(served.fed, &entry) {
                     tracing::error!("a body of the log cannot be read: {error}");
                 }
@@ -241,9 +254,7 @@ impl Feeding {
             () = self.changed.notified() => Event::Changed,
             Some(request) = self.requests.recv() => {
                 served.reads.extend(self.take(request));
-                while let Ok(request) = self.requests.try_recv() {
-                    served.reads.extend(self.take(request));
-                }
+                served.reads.extend(self.take_all());
                 Event::Changed
             }
             saved = saved => Event::Saved(saved),

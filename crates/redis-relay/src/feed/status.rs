@@ -17,6 +17,8 @@ pub struct FeedStatus {
     pub rdb_position: u64,
     /// Bytes of the bodies since the newest RDB.
     pub history_bytes: u64,
+    /// Bytes of the bodies that the server has yet to carry out.
+    pub behind_bytes: u64,
     /// Servers that had to be replaced.
     pub deaths: u64,
     /// Why the server does not serve, if that needs a person.
