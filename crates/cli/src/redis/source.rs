@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use clap::Args;
 use quorate_redis_process::{Flavour, ServerVersion};
 use quorate_resp::{Reply, encode_request};
-use quorate_tls::{ClientFiles, Connection, Connector};
+use quorate_tls::{ClientFiles, Connection, Connector, TlsError};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -178,7 +178,11 @@ impl SourceAddress {
             Some(tls) => {
                 let host = place.rsplit_once(':').map_or(&place[..], |(host, _)| host);
                 let hands = tls.connect(tcp, host).await;
-                hands.map_err(|error| Trouble::Fatal(format!("{place}: {error}")))?
+                hands.map_err(|error| match error {
+                    // A server that ends, or has only begun.
+                    TlsError::Closed | TlsError::Timeout | TlsError::Io(_) => broken(&error),
+                    _ => Trouble::Fatal(format!("{place}: {error}")),
+                })?
             }
         };
         let mut source = Source {
