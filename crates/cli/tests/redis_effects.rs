@@ -179,21 +179,18 @@ fn expect_equal_servers(up: &Up) {
     expect_equal_by(up, digest);
 }
 
+/// Has a replica execute, by whichever one is asked.
+fn expect_moved(id: u16, endpoint: &str) {
+    let id = id.to_string();
+    let moved = output(quorate().args(["redis", "move", &id, "--endpoints", endpoint]));
+    let errors = String::from_utf8_lossy(&moved.stderr);
+    assert!(moved.status.success(), "{errors}");
+}
+
 /// Makes every replica the executor in turn, and compares digests of what their servers have.
 fn expect_equal_by(up: &Up, digest: fn(&str) -> String) {
-    let digests = (1..=3).map(|id: u16| {
-        let moved = output(quorate().args([
-            "redis",
-            "move",
-            &id.to_string(),
-            "--endpoints",
-            &up.admin[0],
-        ]));
-        assert!(
-            moved.status.success(),
-            "{}",
-            String::from_utf8_lossy(&moved.stderr)
-        );
+    let digests = (1..=3).map(|id| {
+        expect_moved(id, &up.admin[0]);
         digest(&up.urls[0])
     });
     let digests: Vec<String> = digests.collect();
@@ -300,6 +297,14 @@ fn an_executor_that_freezes_is_replaced_and_comes_back() {
     signal(pid, Signal::CONT);
     counter.count(50);
     expect_equal_servers(&up);
+
+    // Without a client that waits nobody takes over, but whoever is told to.
+    let frozen = executor(&up);
+    signal(up.pids[&frozen], Signal::STOP);
+    expect_moved(frozen % 3 + 1, &up.admin[usize::from(frozen % 3)]);
+    signal(up.pids[&frozen], Signal::CONT);
+    counter.client = None;
+    counter.count(20);
     assert!(up.stop().success());
 }
 
