@@ -10,7 +10,7 @@ mod options;
 
 use options::Options;
 use quorate_exchange::Histogram;
-use quorate_exchange::simulated::{Scenario, Seen};
+use quorate_exchange::simulated::{Saturated, Scenario, Seen, paper, saturate};
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -20,7 +20,7 @@ usage: quorate-exchange COMMAND [--OPTION VALUE]...
 
 up        starts replicas and gateways on this machine, and participants who trade there with --rate
             --port 9100  --rate 0  --replicas 3  --gateways 2  --symbols 8  --participants 16  --folder exchange
-            --delay US  --hold US  --protocol multi-paxos  --durability disk
+            --delay US  --late-per-million N  --hold US  --protocol multi-paxos  --durability disk
 bench     starts an exchange, has participants trade, checks what everybody is told, and prints what it measured
             as up, and --rate 2000  --seconds 10  --kills 0  --way US  --jitter US  --seed 1
 replica   runs one replica: --id N --members A,B,C --gateways ADDRESS --folder FOLDER, and options of up
@@ -29,15 +29,6 @@ simulate  runs seeds of an exchange in virtual time, with leaders, gateways, clo
           checks everything that must hold; it ends at the first seed that fails: --from 0 --seeds 100
 figures   measures an exchange in virtual time, a machine for each role: 48 participants, 16 gateways, 100 symbols;
           replicated beside unreplicated, with an engine of 43,100 orders/s: --requests 20000 --jitter US --seed 1";
-
-/// The time for an order with which the engine does 43,100 orders/s, in ns.
-const SLOW_ENGINE_NS: u64 = 1_000_000_000 / 43_100;
-/// The 99th percentile of latency up to which an exchange is not saturated, in ns.
-const SATURATED_NS: u64 = 5_000_000;
-/// A rate that no exchange with this engine bears, in orders/s.
-const RATE_MAX: u64 = 100_000;
-/// How closely the highest rate is searched, in orders/s.
-const RATE_STEP: u64 = 500;
 
 fn simulate(mut options: Options) -> Result<(), String> {
     let (from, seeds): (u64, u64) = (options.take("from", 0)?, options.take("seeds", 100)?);
@@ -74,19 +65,6 @@ fn simulate(mut options: Options) -> Result<(), String> {
     Ok(())
 }
 
-/// The exchange of the paper's evaluation at a rate of orders.
-fn paper(rate: u64, requests: u64, jitter_ns: u64) -> Scenario {
-    Scenario {
-        participants: 48,
-        gateways: 16,
-        symbols: 100,
-        requests,
-        between_ns: 1_000_000_000 / rate.max(1),
-        jitter_ns,
-        ..Scenario::default()
-    }
-}
-
 fn figures(mut options: Options) -> Result<(), String> {
     let requests = options.take("requests", 20_000)?;
     let (jitter_us, seed): (u64, u64) = (options.take("jitter", 20)?, options.take("seed", 1)?);
@@ -106,37 +84,15 @@ fn figures(mut options: Options) -> Result<(), String> {
     println!("| replicas | orders/s | unfair in | unfair out | answer p50 | answer p99 |");
     println!("|---|---|---|---|---|---|");
     for is_replicated in [false, true] {
-        let run = |rate| {
-            let scenario = Scenario {
-                engine_ns: SLOW_ENGINE_NS,
-                is_replicated,
-                ..paper(rate, requests, jitter_ns)
-            };
-            scenario.run(seed)
+        let scenario = |rate| Scenario {
+            is_replicated,
+            ..paper(rate, requests, jitter_ns)
         };
-        let (rate, seen) = saturate(run)?;
+        let Saturated { rate, seen } = saturate(scenario, seed)?;
         let replicas = if is_replicated { 3 } else { 1 };
         println!("| {replicas} | {rate} | {}", row(&seen));
     }
     Ok(())
-}
-
-/// The highest rate that an exchange bears, and what was seen at it.
-fn saturate(run: impl Fn(u64) -> Result<Seen, String>) -> Result<(u64, Seen), String> {
-    let bears = |seen: &Seen| seen.latency.per_mille(990) < SATURATED_NS;
-    let (mut borne, mut best) = (RATE_STEP, run(RATE_STEP)?);
-    let mut refused = RATE_MAX;
-    while refused - borne > RATE_STEP {
-        let rate = (borne + refused) / 2;
-        match run(rate) {
-            Ok(seen) if bears(&seen) => (borne, best) = (rate, seen),
-            // An exchange that falls behind for ever makes no progress in the time it has.
-            Ok(_) => refused = rate,
-            Err(what) if what.starts_with("no progress") => refused = rate,
-            Err(what) => return Err(what),
-        }
-    }
-    Ok((borne, best))
 }
 
 fn row(seen: &Seen) -> String {

@@ -48,6 +48,22 @@ pub enum Arrival {
     Full,
 }
 
+impl Arrival {
+    /// Whether the request came after its time; `None` where its stamp does not tell.
+    #[must_use]
+    pub fn is_late(self) -> Option<bool> {
+        match self {
+            Arrival::Held => Some(false),
+            Arrival::Overdue | Arrival::Late => Some(true),
+            Arrival::Future
+            | Arrival::Quarantined
+            | Arrival::Known
+            | Arrival::Forged
+            | Arrival::Full => None,
+        }
+    }
+}
+
 /// How many requests came to each [`Arrival`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SequencerStats {

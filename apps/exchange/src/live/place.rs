@@ -18,6 +18,9 @@ pub struct ExchangeOptions {
     pub participants: u16,
     /// The time from a stamp to its release to the log, in ns.
     pub order_delay_ns: u64,
+    /// How many of a million requests may come late: the leader chooses its delay by that. Where it is not told, the
+    /// delay stays.
+    pub late_per_million: Option<u32>,
     /// The time for which gateways hold market data, in ns.
     pub hold_ns: u64,
     /// The protocol by which replicas agree.
@@ -36,6 +39,7 @@ impl Default for ExchangeOptions {
             symbols: 8,
             participants: 16,
             order_delay_ns: 1_000_000,
+            late_per_million: None,
             hold_ns: 2_000_000,
             protocol: Protocol::default(),
             durability: Durability::default(),

@@ -176,8 +176,12 @@ fn replica_args(options: &ExchangeOptions, places: &Places, at: usize) -> Vec<St
         ("symbols", options.symbols.to_string()),
         ("participants", options.participants.to_string()),
     ];
+    let late = options
+        .late_per_million
+        .map(|late| ("late-per-million", late.to_string()));
     let command = ["replica".to_owned(), "--with-parent".to_owned()];
-    command.into_iter().chain(args(&pairs)).collect()
+    let words = command.into_iter().chain(args(&pairs));
+    words.chain(args(late.as_slice())).collect()
 }
 
 fn gateway_args(places: &Places, at: usize, links: &[String]) -> Vec<String> {

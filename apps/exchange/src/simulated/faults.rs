@@ -1,7 +1,7 @@
 //! Leaders and gateways that die and come back, clocks that jump, stamps that are forged.
 
 use super::network::exponential;
-use super::world::{Event, GatewayMachine, World, new_watches, sequencer};
+use super::world::{Event, GatewayMachine, World, delay, new_watches, sequencer};
 use crate::exchange::{Answer, Command, Exchange, GatewayId, Query, Stamp};
 use crate::fair::StampedRequest;
 use crate::feed::Publisher;
@@ -73,6 +73,7 @@ impl World {
         self.watches = new_watches(self.gateways.len());
         self.seen.sequencer.add(&self.sequencer.stats());
         self.sequencer = sequencer(&self.scenario);
+        self.delay = delay(&self.scenario);
         self.wake_ns = None;
         for entry in &self.audit.log {
             if let Command::Order(stamp, request) = entry.command {

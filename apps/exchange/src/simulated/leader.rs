@@ -14,7 +14,12 @@ impl World {
             return;
         };
         let now = self.now_of(self.replicas[leader].offset_ns);
-        self.sequencer.handle_request(now, link, stamped);
+        let arrival = self.sequencer.handle_request(now, link, stamped);
+        if let Some(delay) = &mut self.delay
+            && let Some(is_late) = arrival.is_late()
+        {
+            self.sequencer.set_delay(delay.handle_arrival(is_late));
+        }
         self.arm_sequencer(now);
     }
 

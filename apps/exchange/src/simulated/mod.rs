@@ -10,14 +10,20 @@ mod faults;
 mod gateways;
 mod leader;
 mod network;
+mod paper;
 mod participants;
 mod world;
 
 pub(crate) use network::exponential;
 pub(crate) use participants::{Name, Participants};
 
+pub use paper::{Saturated, paper, saturate};
+
 use crate::fair::{InboundUnfairness, OutboundUnfairness, SequencerStats};
 use crate::histogram::Histogram;
+
+/// How many of a million requests may come late in the seeds whose leaders choose their delays.
+const LATE_PER_MILLION: u32 = 20_000;
 
 /// What is simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +40,9 @@ pub struct Scenario {
     pub between_ns: u64,
     /// The delay from a stamp to its release to the log, in ns.
     pub order_delay_ns: u64,
+    /// How many of a million requests may come late: the leader chooses its delay by that, and begins with
+    /// `order_delay_ns`. Where it is not told, the delay stays.
+    pub late_per_million: Option<u32>,
     /// The time for which gateways hold market data, in ns.
     pub hold_ns: u64,
     /// The shortest time that a packet is under way, in ns.
@@ -63,6 +72,7 @@ impl Default for Scenario {
             requests: 300,
             between_ns: 200_000,
             order_delay_ns: 200_000,
+            late_per_million: None,
             hold_ns: 300_000,
             way_ns: 30_000,
             jitter_ns: 20_000,
@@ -77,7 +87,8 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// The exchange with leaders, gateways, clocks and the network at fault.
+    /// The exchange with leaders, gateways, clocks and the network at fault. Where a seed is odd, leaders choose their
+    /// delays.
     #[must_use]
     pub fn with_faults() -> Scenario {
         Scenario {
@@ -91,7 +102,12 @@ impl Scenario {
     /// # Errors
     /// What does not hold.
     pub fn run(&self, seed: u64) -> Result<Seen, String> {
-        world::World::new(*self, seed).run()
+        let chosen = (self.has_faults && !seed.is_multiple_of(2)).then_some(LATE_PER_MILLION);
+        let scenario = Scenario {
+            late_per_million: self.late_per_million.or(chosen),
+            ..*self
+        };
+        world::World::new(scenario, seed).run()
     }
 }
 
@@ -112,6 +128,8 @@ pub struct Seen {
     pub gateways_died: u64,
     /// The virtual time from the first request to the last answer, in ns.
     pub time_ns: u64,
+    /// The delay from a stamp to its release that the last leader chose, in ns.
+    pub order_delay_ns: u64,
     /// How requests came to the sequencers.
     pub sequencer: SequencerStats,
     /// Requests that were overtaken, by when a gateway first had them.

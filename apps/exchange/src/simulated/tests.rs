@@ -92,6 +92,30 @@ fn a_delay_that_is_too_short_is_unfair() {
     assert!(long < short / 10, "{long} of 2,000");
 }
 
+/// A leader that chooses its delay lets about as many come late as wanted, wherever it begins.
+#[test]
+fn a_delay_that_is_chosen_is_as_long_as_the_network_makes_it() {
+    let run = |order_delay_ns, late_per_million| {
+        let scenario = Scenario {
+            requests: 20_000,
+            order_delay_ns,
+            late_per_million,
+            jitter_ns: 50_000,
+            ..busy()
+        };
+        scenario.run(1).unwrap()
+    };
+    let late = |seen: &Seen| seen.sequencer.late + seen.sequencer.overdue;
+    let short = run(40_000, None);
+    assert!(late(&short) > 2_000, "{:?}", short.sequencer);
+    for begun_ns in [40_000, 900_000] {
+        let seen = run(begun_ns, Some(20_000));
+        assert!((200..1_000).contains(&late(&seen)), "{:?}", seen.sequencer);
+        let delay_ns = seen.order_delay_ns;
+        assert!((100_000..400_000).contains(&delay_ns), "{delay_ns}");
+    }
+}
+
 /// One clock that is wrong harms those at its gateway alone by their stamps, and is found.
 #[test]
 fn a_wrong_clock_is_found_and_its_gateway_is_as_fair_as_before() {

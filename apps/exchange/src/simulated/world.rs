@@ -7,8 +7,8 @@ use super::{Scenario, Seen};
 use crate::book::ParticipantId;
 use crate::exchange::{Command, Exchange, GatewayId, Outcome, Request, SymbolId};
 use crate::fair::{
-    ClockProbe, ClockWatch, Gateway, InboundMeter, Now, OutboundMeter, ReleaseHold, Sequencer,
-    SequencerOptions, StampedRequest,
+    ClockProbe, ClockWatch, DelayBounds, DelayControl, Gateway, InboundMeter, Now, OutboundMeter,
+    ReleaseHold, Sequencer, SequencerOptions, StampedRequest,
 };
 use crate::feed::{Packet, Publisher};
 use fastrand::Rng;
@@ -31,6 +31,12 @@ pub(super) const FETCH_NS: u64 = 2_000_000;
 const HOLD_MAX_NS: u64 = 10_000_000;
 /// The time after the last fault in which everything has to be answered and shown, in ns.
 const PATIENCE_NS: u64 = 500_000_000;
+/// The shortest delay that a leader chooses, in ns.
+const DELAY_LEAST_NS: u64 = 10_000;
+/// The longest delay that a leader chooses, in ns.
+const DELAY_MOST_NS: u64 = 1_000_000;
+/// How much longer a leader's delay is after a late request, in ns.
+const DELAY_STEP_NS: u32 = 2_000;
 /// How many replicas there are.
 const REPLICAS: usize = 3;
 
@@ -112,6 +118,8 @@ pub(super) struct World {
     /// The number of the leader, from 1.
     pub(super) term: u64,
     pub(super) sequencer: Sequencer,
+    /// What chooses the sequencer's delay.
+    pub(super) delay: Option<DelayControl>,
     pub(super) watches: Vec<ClockWatch>,
     /// What the leader has executed, and nobody has agreed on.
     pub(super) tail: VecDeque<Entry>,
@@ -165,6 +173,7 @@ impl World {
             leader: Some(0),
             term: 1,
             sequencer: sequencer(&scenario),
+            delay: delay(&scenario),
             watches: new_watches(gateways),
             tail: VecDeque::new(),
             ahead: Exchange::default(),
@@ -370,6 +379,10 @@ impl World {
         let mut seen = self.seen;
         (seen.repeated, seen.trades) = (self.audit.repeated, self.audit.trades);
         seen.sequencer.add(&self.sequencer.stats());
+        seen.order_delay_ns = match &self.delay {
+            Some(delay) => delay.delay_ns(),
+            None => self.scenario.order_delay_ns,
+        };
         seen.inbound = self.by_receipt.counted();
         seen.inbound_by_stamp = self.by_stamp.counted();
         seen.inbound_by_stamp_of_first = self.by_stamp.of_gateway(GatewayId(0));
@@ -384,6 +397,18 @@ pub(super) fn sequencer(scenario: &Scenario) -> Sequencer {
         delay_ns: scenario.order_delay_ns,
         ..SequencerOptions::default()
     })
+}
+
+/// What chooses a leader's delay, if the scenario says for what.
+pub(super) fn delay(scenario: &Scenario) -> Option<DelayControl> {
+    let late_per_million = scenario.late_per_million?;
+    let bounds = DelayBounds {
+        least_ns: DELAY_LEAST_NS,
+        most_ns: DELAY_MOST_NS,
+        late_per_million,
+        step_ns: DELAY_STEP_NS,
+    };
+    Some(DelayControl::new(scenario.order_delay_ns, bounds))
 }
 
 pub(super) fn new_watches(gateways: usize) -> Vec<ClockWatch> {

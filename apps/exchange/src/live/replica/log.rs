@@ -1,6 +1,6 @@
 //! What goes into the log, and what it came to.
 
-use super::{Event, Replica, TICK, sequencer};
+use super::{Event, Replica, TICK, delay, sequencer};
 use crate::book::{BookRules, ParticipantId, Price};
 use crate::exchange::{Answer, Command, Exchange, Query, Reply, SymbolId};
 use crate::fair::StampedRequest;
@@ -71,6 +71,7 @@ impl Replica {
         self.leads = leads;
         let before = std::mem::replace(&mut self.sequencer, sequencer(&self.options));
         self.sequenced.add(&before.stats());
+        self.delay = delay(&self.options);
         self.links.send_to_all(&FromReplica::Leads(leads));
         if leads {
             eprintln!("replica {} leads", self.options.id);

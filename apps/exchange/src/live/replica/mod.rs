@@ -11,7 +11,10 @@ use super::clock;
 use super::connection::Outbox;
 use super::timer::Timer;
 use crate::exchange::{Answer, Exchange, Reply, SymbolId};
-use crate::fair::{InboundMeter, Sequencer, SequencerOptions, SequencerStats, StampedRequest};
+use crate::fair::{
+    DelayBounds, DelayControl, InboundMeter, Sequencer, SequencerOptions, SequencerStats,
+    StampedRequest,
+};
 use crate::feed::Publisher;
 use crate::link::ToReplica;
 use links::Links;
@@ -26,6 +29,12 @@ use tokio::sync::mpsc;
 
 /// The time between two questions for the leader, and between two heartbeats.
 const TICK: Duration = Duration::from_millis(10);
+/// The shortest delay that a leader chooses, in ns.
+const DELAY_LEAST_NS: u64 = 20_000;
+/// The longest delay that a leader chooses, in ns.
+const DELAY_MOST_NS: u64 = 20_000_000;
+/// How much longer a leader's delay is after a late request, in ns.
+const DELAY_STEP_NS: u32 = 20_000;
 /// How many events wait for the replica.
 const EVENTS_MAX: usize = 8192;
 
@@ -46,6 +55,8 @@ pub struct ReplicaOptions {
     pub durability: Durability,
     /// The time from a stamp to its release to the log, in ns.
     pub order_delay_ns: u64,
+    /// How many of a million requests may come late: the leader chooses its delay by that.
+    pub late_per_million: Option<u32>,
     /// The time for which gateways hold market data, in ns.
     pub hold_ns: u64,
     /// How many symbols a new exchange has.
@@ -103,6 +114,8 @@ struct Replica {
     links: Links,
     leads: bool,
     sequencer: Sequencer,
+    /// What chooses the sequencer's delay.
+    delay: Option<DelayControl>,
     /// What sequencers before this one have counted.
     sequenced: SequencerStats,
     publisher: Publisher,
@@ -124,6 +137,7 @@ impl Replica {
     ) -> Result<Replica, Box<dyn AnyError>> {
         Ok(Replica {
             sequencer: sequencer(&options),
+            delay: delay(&options),
             publisher: Publisher::new(options.hold_ns),
             options,
             node,
@@ -188,7 +202,12 @@ impl Replica {
             ToReplica::Hello(gateway) => self.links.name(link, gateway),
             ToReplica::Order(stamped) => {
                 if let Some(gateway) = self.links.gateway(link).filter(|_| self.leads) {
-                    self.sequencer.handle_request(now, gateway, stamped);
+                    let arrival = self.sequencer.handle_request(now, gateway, stamped);
+                    if let Some(delay) = &mut self.delay
+                        && let Some(is_late) = arrival.is_late()
+                    {
+                        self.sequencer.set_delay(delay.handle_arrival(is_late));
+                    }
                 }
             }
             ToReplica::Clock {
@@ -217,6 +236,17 @@ impl Replica {
             }
         }
     }
+}
+
+/// What chooses a leader's delay, if it is told for what.
+fn delay(options: &ReplicaOptions) -> Option<DelayControl> {
+    let bounds = DelayBounds {
+        least_ns: DELAY_LEAST_NS,
+        most_ns: DELAY_MOST_NS,
+        late_per_million: options.late_per_million?,
+        step_ns: DELAY_STEP_NS,
+    };
+    Some(DelayControl::new(options.order_delay_ns, bounds))
 }
 
 fn sequencer(options: &ReplicaOptions) -> Sequencer {
