@@ -119,11 +119,12 @@ fn picture() -> Result<String, String> {
 fn figures_in_virtual_time() -> Result<(), String> {
     println!("## Figures 13 and 14 in virtual time\n");
     println!(
-        "A machine for each role, an engine of 43,100 orders/s; a packet is under way for 30 us and an exponential time \
-         of mean {JITTER_US} us; requests are held for 200 us. Saturation is the highest rate at which the 99th \
-         percentile of answers stays below 5 ms, in runs of {SATURATION_REQUESTS} orders, which are over before a \
-         slight overload shows: it is within some hundred of the engine's rate. Latencies are those of {REQUESTS} orders \
-         at {RATE} orders/s; the paper does not say its rate. Confirmation and result come in one message here.\n"
+        "A machine for each role, an engine of 43,100 orders/s; a packet is under way for 30 us and an exponential\n\
+         time of mean {JITTER_US} us; requests are held for 200 us. Saturation is the highest rate at which the 99th\n\
+         percentile of answers stays below 5 ms, in runs of {SATURATION_REQUESTS} orders, which are over before a\n\
+         slight overload shows: it is within some hundred of the engine's rate. Latencies are those of {REQUESTS}\n\
+         orders at {RATE} orders/s; the paper does not say its rate. Confirmation and result come in one message\n\
+         here.\n"
     );
     println!(
         "| | unreplicated | 3 replicas | ratio | published | ratio |\n|---|--:|--:|--:|--:|--:|"
@@ -230,7 +231,8 @@ async fn processes(program: &str) -> Result<(), Box<dyn Error>> {
     };
     let head = |what: &str| {
         println!(
-            "| {what} | answered/s | overtaken | in their symbol | shown late | confirmation p50, p99 | result p50, p99 |\
+            "| {what} | answered/s | overtaken | in their symbol | shown late \
+             | confirmation p50, p99 | result p50, p99 |\
              \n|---|--:|--:|--:|--:|--:|--:|"
         );
     };
@@ -289,8 +291,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     fs::write(&picture_path, picture()?)?;
     println!("# Fairness and speed of the exchange\n");
     println!(
-        "`cargo run -p quorate-exchange --example unfairness -- docs/results/exchange.svg` \
-         prints this page. Requests are *overtaken* where one that was stamped later is executed before them.\n"
+        "`cargo run -p quorate-exchange --example unfairness -- docs/results/exchange.svg` prints this page.\n\
+         Requests are *overtaken* where one that was stamped later is executed before them.\n"
     );
     println!("![Unfairness over delays](exchange.svg)\n");
     figures_in_virtual_time()?;
