@@ -3,7 +3,11 @@
 use quorate::{Durability, Protocol};
 use std::io;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::PathBuf;
+
+/// The ports among which free ones are looked for.
+const FREE_PORTS: Range<u16> = 10_000..30_000;
 
 /// How an exchange on this machine is set up.
 #[derive(Clone, Debug)]
@@ -72,22 +76,25 @@ impl Places {
         Places::at(options, || ports.next().unwrap_or(u16::MAX))
     }
 
-    /// Places at ports that are free.
+    /// Places at ports that are free, below those that connections on their way out are given: one of these might take
+    /// a port between now and the start of the process that is to have it.
     ///
     /// # Errors
     /// Why there are none.
     pub fn free(options: &ExchangeOptions) -> io::Result<Places> {
         let count = 2 * usize::from(options.replicas) + 3 * usize::from(options.gateways);
+        let first = fastrand::u16(FREE_PORTS);
+        let tried = (first..FREE_PORTS.end).chain(FREE_PORTS.start..first);
         // All of them are taken at a time, so that no port comes twice.
-        let taken: io::Result<Vec<TcpListener>> = (0..count)
-            .map(|_| TcpListener::bind("127.0.0.1:0"))
-            .collect();
-        let taken = taken?;
-        let ports: io::Result<Vec<u16>> = taken
-            .iter()
-            .map(|one| one.local_addr().map(|address| address.port()))
-            .collect();
-        let mut ports = ports?.into_iter();
+        let free = tried.filter_map(|port| {
+            let taken = TcpListener::bind(("127.0.0.1", port)).ok()?;
+            Some((port, taken))
+        });
+        let free: Vec<(u16, TcpListener)> = free.take(count).collect();
+        if free.len() < count {
+            return Err(io::Error::other(format!("{count} ports are not free")));
+        }
+        let mut ports = free.iter().map(|(port, _)| *port);
         Ok(Places::at(options, || ports.next().unwrap_or(u16::MAX)))
     }
 
