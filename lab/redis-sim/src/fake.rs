@@ -349,8 +349,9 @@ impl Fake {
     fn execute(&mut self, words: &[String], now_ms: u64) -> Done {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let now_ms = self.clock_ms(now_ms);
-        let over = self.data.expire(now_ms);
-        for effect in over {
+        // A replica waits for its master to say so.
+        let over = self.is_master.then(|| self.data.expire(now_ms));
+        for effect in over.into_iter().flatten() {
             self.replicate(vec![effect]);
         }
         let chance = self.rng.u64(..);
