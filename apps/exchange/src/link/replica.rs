@@ -43,7 +43,7 @@ pub enum FromReplica {
     Clock(u64),
 }
 
-/// What a request came to.
+/// The answer of a replica to one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AnsweredRequest {
     /// The symbol of the request.
@@ -52,7 +52,7 @@ pub struct AnsweredRequest {
     pub participant: ParticipantId,
     /// The number of the request.
     pub number: u64,
-    /// What became of it.
+    /// Whether the request was carried out, and to what effect.
     pub outcome: Outcome,
     /// Whether it was done before, and this is what it came to then.
     pub is_repeated: bool,

@@ -24,14 +24,14 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the feeds may take to show what was traded.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is measured.
+/// A measurement of an exchange as processes: what it runs, under which load and with which faults.
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
     /// The program that the processes run: this one.
     pub program: PathBuf,
     /// The exchange, whose folder must be new.
     pub exchange: ExchangeOptions,
-    /// What participants do.
+    /// The requests that participants send.
     pub load: Load,
     /// The shortest time that something is under way between a gateway and a replica, in ns.
     pub way_ns: u64,
@@ -41,10 +41,10 @@ pub struct BenchOptions {
     pub kills: u32,
 }
 
-/// What was seen.
+/// The result of a measurement: counts and times of participants, gateways and subscribers.
 #[derive(Clone, Debug)]
 pub struct BenchSeen {
-    /// What participants saw.
+    /// Requests, answers and trades, as participants counted them.
     pub load: LoadSeen,
     /// How each gateway was at the end.
     pub gateways: Vec<GatewayStatus>,

@@ -26,7 +26,7 @@ const QUIET_NS: u64 = 300_000_000;
 /// How often it is looked whether the last answer has come.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What participants do.
+/// The requests that participants send: how many, how often, and for how long.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// How many participants trade; they are spread over the gateways.
@@ -41,7 +41,7 @@ pub struct Load {
     pub seed: u64,
 }
 
-/// What participants saw.
+/// Requests, answers and trades, as participants counted them.
 #[derive(Clone, Debug, Default)]
 pub struct LoadSeen {
     /// The requests that were sent.

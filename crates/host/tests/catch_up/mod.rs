@@ -21,7 +21,7 @@ struct CaughtUp {
     took_ms: u64,
 }
 
-/// The leader has reads of its log done.
+/// Does what a replica wants to read of its log.
 fn read_all(node: &mut Node, now: Now) {
     for read in node.host.take_reads() {
         let bytes = node.disk.read_at(read.at, read.len);
@@ -148,16 +148,7 @@ fn a_follower_that_lost_messages_fetches_what_it_missed() {
                     .frame(at(ms), ReplicaId(2), frame.chunks.concat().into());
             }
         }
-        for read in leader.host.take_reads() {
-            let bytes = leader.disk.read_at(read.at, read.len);
-            leader.host.completed(
-                at(ms),
-                Completed::Read {
-                    token: read.token,
-                    bytes: Ok(bytes),
-                },
-            );
-        }
+        read_all(&mut leader, at(ms));
         carry(&mut leader.host, &mut follower, at(ms));
     }
     assert_eq!(follower.host.look().digest(), leader.host.look().digest());
