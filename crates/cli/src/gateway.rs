@@ -6,14 +6,16 @@ use crate::face::FaceName;
 use crate::logging::{self, LogSettings};
 use crate::modes::LogFormat;
 use crate::peer_tls::{PeerTlsOptions, PeerTlsSettings};
-use crate::serve::{self, announce, exit_with_parent};
+use crate::serve::{self, exit_with_parent};
 use crate::tls::{AutoTlsOptions, ClientTlsOptions, ClientTlsSettings};
 use crate::web::WebOptions;
 use clap::Args;
+use quorate_core::Epoch;
 use quorate_host::Limits;
+use quorate_replica::{GatewayFace, run_gateway};
 use quorate_server::{
-    GatewayContext, GatewayOptions as ServerOptions, PeerSecurity, PortTls, ReadyGateway,
-    ServerError, Serving, client_connections_max, raise_descriptor_limit, run_gateway,
+    GatewayOptions as ServerOptions, PeerSecurity, PortTls, ServerError, client_connections_max,
+    raise_descriptor_limit,
 };
 use quorate_tls::Connector;
 use quorate_tooling::tls_args::ClientTlsArgs;
@@ -186,19 +188,19 @@ pub(crate) fn run(options: &GatewayOptions) -> Result<(), Failure> {
         request_bytes_max,
         ..quorate_face_plain::Limits::default()
     };
-    let serve = async move |gateway: ReadyGateway| {
-        let face = FaceName::of(&gateway.epoch().params).map_err(ServerError::Face)?;
+    let face_of = move |epoch: &Epoch| {
+        let face = FaceName::of(&epoch.params).map_err(ServerError::Face)?;
         tracing::info!(face = face.name(), "the cluster has answered");
         match face {
-            FaceName::Etcd => gateway.serve(|context| etcd(context, limits)).await,
-            FaceName::Plain => gateway.serve(|context| plain(context, plain_limits)).await,
+            FaceName::Etcd => Ok(GatewayFace::Etcd(Box::new(limits))),
+            FaceName::Plain => Ok(GatewayFace::Plain(plain_limits)),
             FaceName::Redis => Err(ServerError::Face(
                 "the Redis face has no gateways: every replica takes all requests".to_owned(),
             )),
         }
     };
-    let ready = move || announce(&address);
-    run_gateway(server, client_port, serve, ready).map_err(failed)
+    let turns = serve::turns(address);
+    run_gateway(server, client_port, Box::new(face_of), turns).map_err(failed)
 }
 
 /// What a gateway proves to members, and has its clients prove.
@@ -242,32 +244,6 @@ fn members(urls: &[String]) -> Result<Vec<String>, String> {
         true => Err("--peers names no member: give the peer URL of one that runs".to_owned()),
         false => Ok(members),
     }
-}
-
-/// The etcd face.
-fn etcd(
-    context: GatewayContext<quorate_etcd_store::Store>,
-    limits: quorate_face_etcd::Limits,
-) -> Serving {
-    let page = serve::render(Arc::clone(&context.metrics));
-    let stop = serve::stop(context.stopping.clone());
-    Box::pin(async move {
-        quorate_face_etcd::serve_gateway(context, limits, page, stop).await;
-        Ok(())
-    })
-}
-
-/// The plain face.
-fn plain(
-    context: GatewayContext<quorate_plain_store::Store>,
-    limits: quorate_face_plain::Limits,
-) -> Serving {
-    let page = serve::render(Arc::clone(&context.metrics));
-    let stop = serve::stop(context.stopping.clone());
-    Box::pin(async move {
-        quorate_face_plain::serve_gateway(context, limits, page, stop).await;
-        Ok(())
-    })
 }
 
 fn start_log(options: &GatewayOptions) -> Result<(), Failure> {

@@ -1,15 +1,13 @@
 //! `quorate serve`: one replica.
 
-mod faces;
 mod listen;
 mod member_urls;
 mod options;
 mod real_server;
 mod settings;
 
-use faces::{etcd, plain, run_redis};
 pub(crate) use options::ServeOptions;
-use real_server::{RealServer, store_of};
+use real_server::store_of;
 pub(crate) use settings::{
     REQUEST_TIMEOUT_MS, Settings, TXN_OPS, client_memory, clock, cluster_id, request_bytes,
     test_source,
@@ -24,10 +22,11 @@ use crate::notify::{ProcessState, notify};
 use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
+use quorate_replica::{Face, RealServer, Turns, run_replica};
 use quorate_server::{
-    ClientPorts, Folder, Join, Joined, Meta, Metrics, PeerLinks, PeerSecurity, PortTls,
-    ServerConfig, ServerError, StopSignal, bind, bind_datagrams, bootstrap, client_connections_max,
-    holds_data, join, place_log, raise_descriptor_limit,
+    ClientPorts, Folder, Join, Joined, Meta, PeerLinks, PeerSecurity, PortTls, ServerConfig,
+    ServerError, StopSignal, bind, bind_datagrams, bootstrap, client_connections_max, holds_data,
+    join, place_log, raise_descriptor_limit,
 };
 use rustix::fs::Mode;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -36,7 +35,6 @@ use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// Requests that may wait between the face and the core.
 const QUEUE_MAX: usize = 32 << 10;
@@ -358,50 +356,36 @@ impl Replica {
         };
         let (request_bytes_max, txn_ops_max) = (settings.max_request_bytes, settings.max_txn_ops);
         let address = settings.listen.clients.join(",");
-        let ports = self.client_ports;
-        let ready = move || announce(&address);
-        match self.face {
-            FaceName::Etcd => {
-                let store = quorate_etcd_store::Store::new();
-                let limits = quorate_face_etcd::Limits {
-                    connections_max: self.client_connections,
-                    request_bytes_max,
-                    txn_ops_max,
-                    snapshot_dir: settings.data_dir,
-                    users: settings.users.with_board(store.board()),
-                    ..settings.connections.limits(settings.etcd.limits())
-                };
-                let face = |context| etcd(context, limits);
-                quorate_server::run(config, ports, store, face, ready)
-            }
-            FaceName::Plain => {
-                let limits = quorate_face_plain::Limits {
-                    connections_max: self.client_connections,
-                    request_bytes_max,
-                    ..quorate_face_plain::Limits::default()
-                };
-                let store = quorate_plain_store::Store::new();
-                let face = |context| plain(context, limits);
-                quorate_server::run(config, ports, store, face, ready)
-            }
+        let face = match self.face {
+            FaceName::Etcd => Face::Etcd(Box::new(quorate_face_etcd::Limits {
+                connections_max: self.client_connections,
+                request_bytes_max,
+                txn_ops_max,
+                snapshot_dir: settings.data_dir,
+                users: settings.users,
+                ..settings.connections.limits(settings.etcd.limits())
+            })),
+            FaceName::Plain => Face::Plain(quorate_face_plain::Limits {
+                connections_max: self.client_connections,
+                request_bytes_max,
+                ..quorate_face_plain::Limits::default()
+            }),
             FaceName::Redis => {
-                let options = settings
-                    .redis
-                    .face(self.client_connections, request_bytes_max);
-                run_redis(config, ports, (self.server, options), ready)
+                let redis = settings.redis;
+                let options = redis.face(self.client_connections, request_bytes_max);
+                Face::Redis(options, self.server)
             }
-        }
+        };
+        run_replica(config, self.client_ports, face, turns(address))
     }
 }
 
-pub(crate) fn render(metrics: Arc<Metrics>) -> quorate_face_common::Metrics {
-    Arc::new(move || metrics.render())
-}
-
-pub(crate) async fn stop(mut stopping: watch::Receiver<bool>) {
-    // An error means that nobody is left to say stop.
-    let _ = stopping.wait_for(|stop| *stop).await;
-    notify(ProcessState::Stopping);
+/// What people and supervisors are told of a replica or gateway that serves clients at an address.
+pub(crate) fn turns(address: String) -> Turns {
+    Turns {
+        ready: Box::new(move || announce(&address)),
+        stopping: || notify(ProcessState::Stopping),
+    }
 }
 
 /// What the cluster in a folder was begun for, which must be what was asked for.
@@ -419,7 +403,7 @@ fn face_of(folder: &Folder, asked: Option<FaceName>) -> Result<FaceName, Failure
 }
 
 /// Tells people by the log and a supervisor by standard output.
-pub(crate) fn announce(address: &str) {
+fn announce(address: &str) {
     tracing::info!(address, "ready to serve client requests");
     tell_supervisor(READY);
     notify(ProcessState::Ready);

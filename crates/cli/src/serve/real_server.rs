@@ -4,26 +4,9 @@ use super::random_u64;
 use super::settings::Settings;
 use crate::Failure;
 use crate::face::{FaceName, RedisStore};
-use quorate_redis_relay::{Prepared, PreparedFeed, prepare, prepare_feed};
+use quorate_redis_relay::{prepare, prepare_feed};
+use quorate_replica::RealServer;
 use quorate_server::Folder;
-
-/// What runs a replica's real server.
-pub(super) enum RealServer {
-    /// A server that executes for all, or follows who does.
-    Effects(Box<Prepared>),
-    /// A server that carries out every command of the log.
-    Commands(Box<PreparedFeed>),
-}
-
-impl RealServer {
-    /// The server's family and version, and its program, for people.
-    pub(super) fn program(&self) -> String {
-        match self {
-            RealServer::Effects(relay) => relay.server(),
-            RealServer::Commands(feed) => feed.server(),
-        }
-    }
-}
 
 /// What keeps the data of a cluster, and what runs a real server if one does.
 pub(super) fn store_of(
