@@ -8,6 +8,7 @@ pub mod multi_paxos;
 pub mod nezha;
 pub mod rabia;
 pub mod racos;
+pub mod raft;
 mod registry;
 pub mod rs_paxos;
 mod shared;

@@ -3,10 +3,10 @@
 use super::Replica;
 use super::ballot::Ballot;
 use super::fragments::Fragments;
-use super::leadership::Trust;
 use super::messages::{Accept, Message, Promise, Record, SlotVote};
 use super::mutants::Fault;
 use super::role::Proposal;
+use crate::shared::leadership::Trust;
 use quorate_core::{ENTRY_BYTES_MAX, Entry, Event, MemberIndex, Out, Slot};
 
 impl Replica {

@@ -3,9 +3,9 @@
 
 use super::Replica;
 use super::ballot::Ballot;
-use super::leadership::Trust;
 use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
 use super::role::{Instance, Role};
+use crate::shared::leadership::Trust;
 use quorate_core::{Entry, EntryId, Slot};
 use std::fmt::Write;
 

@@ -4,7 +4,6 @@ use super::ballot::Ballot;
 use super::config::Config;
 use super::describe;
 use super::leader::OwnProposal;
-use super::leadership::Leadership;
 use super::learner::LeaderClaim;
 use super::lease::Lease;
 use super::messages::{Message, Record, Timer};
@@ -19,6 +18,7 @@ use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
+use crate::shared::leadership::Leadership;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
 use crate::shared::under_way::Line;
@@ -54,7 +54,7 @@ pub struct Replica {
     /// What this replica is to the others.
     pub(super) role: Role,
     /// The leader as far as known.
-    pub(super) leadership: Leadership,
+    pub(super) leadership: Leadership<Ballot>,
     /// Commands without an entry.
     pub(super) backlog: Backlog,
     /// Commands without an entry that have so much bulk that others pass them.

@@ -1,0 +1,65 @@
+//! What the rest of the program knows of Raft.
+
+use super::config::{self, Config};
+use super::messages::{Message, Record};
+use super::{Replica, describe, mutants};
+use crate::registry::{Mutant, Protocol};
+use quorate_core::{Epoch, Seat};
+
+/// Raft, as registered.
+pub struct Raft;
+
+impl Protocol for Raft {
+    const NAME: &'static str = "raft";
+    type Machine = Replica;
+
+    fn config(seat: &Seat) -> Result<Config, String> {
+        Config::new(seat)
+    }
+
+    fn failures_survived(epoch: &Epoch) -> usize {
+        config::failures_survived(epoch)
+    }
+
+    fn branches() -> &'static [&'static str] {
+        BRANCHES
+    }
+
+    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
+        VARIATIONS
+    }
+
+    fn mutants() -> Vec<Mutant<Replica>> {
+        mutants::all()
+    }
+
+    fn describe_message(message: &Message) -> String {
+        describe::message(message)
+    }
+
+    fn describe_record(record: &Record) -> String {
+        describe::record(record)
+    }
+
+    fn describe_state(machine: &Replica) -> Vec<String> {
+        describe::state(machine)
+    }
+}
+
+/// What seeds try: windows that fill up, logs in many messages.
+const VARIATIONS: &[(&str, &[&str])] = &[("window", &["1", "32"]), ("append_bytes", &["1"])];
+
+/// The rare branches of the machine.
+const BRANCHES: &[&str] = &[
+    "candidate behind",
+    "decided elsewhere",
+    "elected",
+    "leader gave up",
+    "leader overtaken",
+    "life outnumbered",
+    "log cut",
+    "rejoined",
+    "slot ended for a peer",
+    "too much pending",
+    "vote of a former life",
+];

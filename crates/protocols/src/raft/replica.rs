@@ -1,0 +1,273 @@
+//! A replica's state, and what every input does to it.
+
+use super::config::Config;
+use super::describe;
+use super::log::Log;
+use super::messages::{Message, Record, Timer};
+use super::reads::Answers;
+use super::repair::Backoff;
+use super::role::{Armed, Role};
+use crate::shared::admission::Patience;
+use crate::shared::backlog::Backlog;
+use crate::shared::decided::DecidedSet;
+use crate::shared::disk::Disk;
+use crate::shared::entry_names::EntryNames;
+use crate::shared::leadership::Leadership;
+use crate::shared::offers::Offers;
+use crate::shared::peers::each_peer;
+use crate::shared::reads::ReadQueries;
+use crate::shared::rejoin::Voter;
+use quorate_core::pace::Pace;
+use quorate_core::{
+    Decoder, Event, Input, Introspect, Machine, MemberIndex, MemberSet, Now, Out, Past, Peers,
+    ReplicaId, Slot, Wire, WireError,
+};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// One replica: follower, candidate, leader.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    pub(super) config: Arc<Config>,
+    /// Whether this replica may vote, and the lives of all members.
+    pub(super) voter: Voter<u64>,
+    /// The latest term heard of.
+    pub(super) term: u64,
+    /// Who got this replica's vote in the term.
+    pub(super) voted_for: Option<MemberIndex>,
+    /// What is not delivered.
+    pub(super) log: Log,
+    /// The entries delivered.
+    pub(super) done: DecidedSet,
+    /// A member that has delivered every slot before this one, which is the last heard of.
+    pub(super) claim: Claim,
+    /// What this replica is to the others.
+    pub(super) role: Role,
+    /// The leader as far as known; its ballot is its term.
+    pub(super) leadership: Leadership<u64>,
+    /// Commands without an entry.
+    pub(super) backlog: Backlog,
+    /// Own entries not delivered.
+    pub(super) offers: Offers,
+    /// Names of own entries.
+    pub(super) names: EntryNames,
+    /// Reads; none goes through the log.
+    pub(super) reads: ReadQueries<Answers>,
+    /// How long appends of long batches take.
+    pub(super) pace: Pace,
+    /// How far records are durable, and the ends of the own log, as leader, that wait for that.
+    pub(super) disk: Disk<Slot>,
+    /// Whether clients wait in vain.
+    pub(super) patience: Patience,
+    /// The timers that run.
+    pub(super) armed: Armed,
+    /// How long nothing moved.
+    pub(super) backoff: Backoff,
+    /// The own clock at this step, in ns.
+    pub(super) now_ns: u64,
+}
+
+/// How far the cluster has decided, as far as it was said here.
+#[derive(Clone, Copy, Hash, Debug, Default)]
+pub(super) struct Claim {
+    /// Who has the slots.
+    pub(super) at: Option<MemberIndex>,
+    /// Every slot before this one is decided.
+    pub(super) upto: Slot,
+}
+
+impl Machine for Replica {
+    type Message = Message;
+    type Record = Record;
+    type Timer = Timer;
+    type Base = DecidedSet;
+    type Config = Config;
+
+    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
+        Wire::decode(input)
+    }
+
+    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
+        Wire::decode(input)
+    }
+
+    fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
+        Replica::start(config, past, now, out)
+    }
+
+    fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+        self.now_ns = now.mono_ns;
+        match input {
+            Input::Submit(commands) => self.on_submit(commands, out),
+            Input::Withdraw(ids) => self.on_withdraw(&ids, out),
+            Input::Message { from, message } => self.on_message(from, message, out),
+            Input::Timer(timer) => self.on_timer(timer, out),
+            Input::Durable(lsn) => {
+                self.disk.confirm(lsn);
+                self.count_durable(out);
+                self.lead_if_elected(out);
+            }
+            Input::Installed { next, base } => self.on_installed(next, base, out),
+            Input::Link { peer, up } => self.on_link(peer, up, out),
+            // It has nothing gathered, and nothing executed ahead.
+            Input::Held(_) | Input::Applied { .. } => {}
+        }
+        self.run_to_fixpoint(now, out);
+    }
+
+    fn room(&self) -> usize {
+        self.queue_room()
+    }
+
+    fn is_serving(&self) -> bool {
+        self.is_voting()
+    }
+
+    fn reach(config: &Config) -> Option<u64> {
+        Some(config.slots_max as u64)
+    }
+}
+
+impl Introspect for Replica {
+    fn fingerprint(&self, to: &mut impl Hasher) {
+        (&self.voter, self.term, self.voted_for).hash(to);
+        self.done.to_bytes().hash(to);
+        (&self.log, self.claim, &self.role, self.leadership).hash(to);
+        (&self.backlog, &self.offers, self.names, &self.reads).hash(to);
+        self.disk.hash(to);
+        if let Role::Candidate(candidate) = &self.role {
+            self.disk.is_durable(candidate.written).hash(to);
+        }
+        (self.patience, self.armed, self.backoff).hash(to);
+    }
+
+    fn explain(&self) -> String {
+        describe::explain(self)
+    }
+
+    fn check(&self) {
+        self.check_all();
+    }
+
+    fn leads(&self) -> Option<bool> {
+        Some(self.is_leader())
+    }
+
+    /// The depth of a run is counted in terms.
+    fn depth(&self) -> usize {
+        self.term as usize
+    }
+}
+
+impl Replica {
+    fn on_message(&mut self, from: ReplicaId, message: Message, out: &mut Out<Self>) {
+        let from = match self.config.member(from) {
+            Some(member) if member != self.config.me => member,
+            _ => {
+                let what = "a message from no other member";
+                return out.emit(Event::Misbehaved { peer: from, what });
+            }
+        };
+        match message {
+            Message::Offer { entry } => self.on_offer(from, entry, out),
+            Message::PreVote {
+                boot,
+                campaign,
+                last,
+                delivered,
+            } => {
+                if self.would_vote(from, last, delivered, out) {
+                    self.say_pre_vote_ok(from, boot, campaign, out);
+                }
+            }
+            Message::PreVoteOk {
+                boot,
+                campaign,
+                term,
+            } => {
+                let is_mine = boot == self.config.boot && campaign == self.leadership.campaign;
+                self.on_pre_vote_ok(from, is_mine, term, out);
+            }
+            Message::Vote {
+                term,
+                last,
+                delivered,
+            } => self.on_vote(from, term, last, delivered, out),
+            Message::Voted { term, lives } => self.on_voted(from, term, &lives, out),
+            Message::Append(append) => self.on_append(from, append, out),
+            Message::Appended { term, upto, lives } => {
+                self.on_appended(from, term, upto, &lives, out);
+            }
+            Message::Behind(behind) => self.on_behind(from, behind, out),
+            Message::Newer { term } => self.see_term(term, out),
+            Message::Led { upto } => self.on_led(from, upto, out),
+            Message::Ask { next, until } => self.on_ask(from, next, until, out),
+            Message::Rejoin { life, next } => self.on_rejoin(from, life, next, out),
+            Message::RejoinA(answer) => self.on_rejoin_a(from, &answer, out),
+            Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
+            Message::ReadA {
+                boot,
+                number,
+                term,
+                mark,
+            } => {
+                if boot == self.config.boot && number == self.reads.number() {
+                    self.on_read_a(from, term, mark, out);
+                }
+            }
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer, out: &mut Out<Self>) {
+        match timer {
+            Timer::Retransmit => self.on_retransmit(out),
+            Timer::Election => self.on_election(out),
+            Timer::CatchUp => self.on_catch_up(out),
+            Timer::Patience => self.on_patience(out),
+        }
+    }
+
+    /// Does all that became possible: every input ends here.
+    pub(super) fn run_to_fixpoint(&mut self, now: Now, out: &mut Out<Self>) {
+        self.rejoin_further(out);
+        self.form_entries(now, out);
+        self.append_pending(out);
+        self.replicate(out);
+        self.announce(out);
+        self.ask_about_reads(out);
+        self.rearm_timers(out);
+    }
+
+    pub(super) fn peer(&self, member: MemberIndex) -> Peers {
+        Peers::One(self.config.members[member])
+    }
+
+    pub(super) fn is_leader(&self) -> bool {
+        matches!(self.role, Role::Leader(_))
+    }
+
+    /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
+    pub(super) fn is_voting(&self) -> bool {
+        self.voter.is_voting()
+    }
+
+    /// Counts a peer's offence; what it said is ignored.
+    pub(super) fn misbehaved(&self, from: MemberIndex, what: &'static str, out: &mut Out<Self>) {
+        let peer = self.config.members[from];
+        out.emit(Event::Misbehaved { peer, what });
+    }
+
+    /// Sends to some members what promises nothing; to all others as a broadcast.
+    pub(super) fn say_early(&self, to: MemberSet, message: &Message, out: &mut Out<Self>) {
+        let (others, ids) = (self.config.others(), &self.config.members);
+        each_peer(to, others, ids, |peers| {
+            out.send_early(peers, message.clone());
+        });
+    }
+
+    /// Sends to some members once everything written so far is durable.
+    pub(super) fn say(&self, to: MemberSet, message: &Message, out: &mut Out<Self>) {
+        let (others, ids) = (self.config.others(), &self.config.members);
+        each_peer(to, others, ids, |peers| out.send(peers, message.clone()));
+    }
+}
