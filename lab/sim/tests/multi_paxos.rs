@@ -79,3 +79,10 @@ fn seeds_with_servers_that_once_failed() {
         assert_eq!(simulator.seed(seed).violation, None, "seed {seed}");
     }
 }
+
+/// A lease was ended whose keys had gone by a request without an answer: the judge took the end for what they went by.
+#[test]
+fn seeds_with_users_that_once_failed() {
+    let simulator = simulator("--replicas 5 --profile swarm,users");
+    assert_eq!(simulator.seed(140).violation, None, "seed 140");
+}

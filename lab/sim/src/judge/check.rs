@@ -1,9 +1,9 @@
 //! Holds a history against a journal.
 
-use super::eval::Eval;
+use super::eval::{Eval, same};
 use super::journal::Journal;
 use super::op::{Op, Refusal, Request, Response, Returned};
-use super::place::{self, same};
+use super::place;
 use super::rights::{Rights, Sight};
 use std::collections::BTreeMap;
 

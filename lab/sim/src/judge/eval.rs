@@ -1,7 +1,7 @@
 //! What a request comes to on a given state: etcd's semantics once more, as plainly as possible.
 
 use super::journal::Journal;
-use super::op::{Request, Response};
+use super::op::{Op, Request, Response};
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use quorate_etcd_api::etcdserverpb::request_op::Request as Part;
@@ -278,4 +278,20 @@ fn relates(compare: &Compare, kv: &KeyValue) -> bool {
         Ok(CompareResult::Less) => ordering.is_lt(),
         Err(_) => true,
     }
+}
+
+/// Whether two tellings of a revision say the same; what was there before, one may leave out.
+pub(super) fn same(one: &[Event], other: &[Event]) -> bool {
+    let same = |(a, b): (&Event, &Event)| {
+        let is_one_silent = a.prev_kv.is_none() || b.prev_kv.is_none();
+        (a.r#type, &a.kv) == (b.r#type, &b.kv) && (a.prev_kv == b.prev_kv || is_one_silent)
+    };
+    one.len() == other.len() && one.iter().zip(other).all(same)
+}
+
+/// Whether a request, carried out at a revision, makes the changes of this revision.
+pub(super) fn comes_to(op: &Op, journal: &Journal, revision: i64) -> bool {
+    let mut eval = Eval::new(journal, revision - 1);
+    eval.run(&op.request);
+    same(&eval.events, journal.of(revision))
 }

@@ -6,7 +6,7 @@
 //! there is one choice.
 
 use super::check::{Floors, Summary};
-use super::eval::{Eval, leased};
+use super::eval::{comes_to, leased};
 use super::journal::Journal;
 use super::op::{Op, Write};
 use super::rights::Rights;
@@ -52,15 +52,6 @@ pub(super) fn all(
     }
     summary.unknown_done += places.taken.len() as u64;
     Ok(())
-}
-
-/// Whether two tellings of a revision say the same; what was there before, one may leave out.
-pub(super) fn same(one: &[Event], other: &[Event]) -> bool {
-    let same = |(a, b): (&Event, &Event)| {
-        let is_one_silent = a.prev_kv.is_none() || b.prev_kv.is_none();
-        (a.r#type, &a.kv) == (b.r#type, &b.kv) && (a.prev_kv == b.prev_kv || is_one_silent)
-    };
-    one.len() == other.len() && one.iter().zip(other).all(same)
 }
 
 /// Requests without an answer, by what they may write.
@@ -140,13 +131,6 @@ impl Places {
         }
         false
     }
-}
-
-/// Whether a request, carried out at a revision, makes the changes of this revision.
-fn comes_to(op: &Op, journal: &Journal, revision: i64) -> bool {
-    let mut eval = Eval::new(journal, revision - 1);
-    eval.run(&op.request);
-    same(&eval.events, journal.of(revision))
 }
 
 /// Whether the changes of a revision are the end of a lease: of all keys it had.

@@ -1,7 +1,7 @@
 //! What one watch was told, held against the journal.
 
+use super::eval::same;
 use super::journal::{Journal, covers, revision_of};
-use super::place::same;
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::WatchResponse;
 use quorate_etcd_api::mvccpb::Event;

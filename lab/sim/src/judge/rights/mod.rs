@@ -22,7 +22,7 @@ mod timeline;
 mod users;
 
 use super::check::Floors;
-use super::eval::leased;
+use super::eval::{comes_to, leased};
 use super::journal::Journal;
 use super::op::{Op, Refusal, Request, Response, Returned};
 use bytes::Bytes;
@@ -111,13 +111,23 @@ impl<'a> Rights<'a> {
             };
             match &op.returned {
                 Some(returned) if is_sent => {
-                    let told = Told {
-                        op,
-                        returned,
-                        has_changed: self.has_changed(op, returned, owners),
-                        revision_min: self.floors[at].revision,
-                    };
-                    places[at] = self.place(&told, *floor)?;
+                    let changes = self.changes(op, returned, owners);
+                    let found = changes.iter().map(|&has_changed| {
+                        let told = Told {
+                            op,
+                            returned,
+                            has_changed,
+                            revision_min: self.floors[at].revision,
+                        };
+                        self.place(&told, *floor)
+                    });
+                    // The earliest leaves most to what comes after.
+                    let earliest = found.reduce(|a, b| match (a, b) {
+                        (Ok(a), Ok(b)) => Ok(a.min(b)),
+                        (Err(_), Ok(at)) => Ok(at),
+                        (first, _) => first,
+                    });
+                    places[at] = earliest.unwrap_or(Ok(*floor))?;
                 }
                 _ => *floor = places[at].max(*floor),
             }
@@ -130,15 +140,34 @@ impl<'a> Rights<'a> {
         Ok(())
     }
 
-    /// Whether a request took the revision that its answer names. That of the end of a lease does not say: it did
-    /// if all keys of the lease went in this revision, and no other answer claims it.
-    fn has_changed(&self, op: &Op, returned: &Returned, owners: &BTreeMap<i64, usize>) -> bool {
+    /// Whether a request took the revision that its answer names. That of the end of a lease does not say: it did if
+    /// all keys of the lease went in this revision and no other answer claims it, unless a request without an answer
+    /// comes to just that.
+    fn changes(
+        &self,
+        op: &Op,
+        returned: &Returned,
+        owners: &BTreeMap<i64, usize>,
+    ) -> &'static [bool] {
         let (Request::Revoke(lease), Response::Revoked) = (&op.request, &returned.response) else {
-            return returned.response.changed();
+            return match returned.response.changed() {
+                true => &[true],
+                false => &[false],
+            };
         };
         let keys = |revision| leased(self.journal, *lease, revision).len();
         let revision = returned.revision;
-        !owners.contains_key(&revision) && keys(revision - 1) > 0 && keys(revision) == 0
+        if owners.contains_key(&revision) || keys(revision - 1) == 0 || keys(revision) > 0 {
+            return &[false];
+        }
+        let can_have_made = |other: &Op| {
+            let is_open = other.returned.is_none() && other.invoked < returned.stamp;
+            is_open && comes_to(other, self.journal, revision)
+        };
+        match self.history.iter().any(can_have_made) {
+            true => &[true, false],
+            false => &[true],
+        }
     }
 
     /// Holds what watches were told against the rights there were.

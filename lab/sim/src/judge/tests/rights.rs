@@ -269,6 +269,16 @@ fn the_keys_of_a_lease_count_as_they_are_then() {
     };
     ended(user("root", u64::MAX)).good();
     ended(alice()).bad("no rights explain");
+    // Nobody was told of what its keys went by, and alice has no right to any other.
+    let emptied = |open: Request| {
+        let story = story().told(&[("z", None)]);
+        let story = story.op([105, 0], open, 0, Response::Revoked);
+        let story = story.by(user("root", u64::MAX));
+        let story = story.op([110, 111], Request::Revoke(7), 3, Response::Revoked);
+        story.by(alice())
+    };
+    emptied(Request::Delete(delete("z", ""))).good();
+    emptied(Request::Renew(8)).bad("no rights explain");
 }
 
 #[test]
