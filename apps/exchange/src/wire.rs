@@ -102,6 +102,18 @@ impl<'a> Reader<'a> {
         Ok(*first)
     }
 
+    /// The next so many bytes.
+    pub(crate) fn slice(&mut self, length: usize) -> Result<&'a [u8], WireError> {
+        let (first, rest) = self.rest.split_at_checked(length).ok_or(WireError::Short)?;
+        self.rest = rest;
+        Ok(first)
+    }
+
+    /// Whether nothing follows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     pub(crate) fn u8(&mut self) -> Result<u8, WireError> {
         self.array::<1>().map(u8::from_be_bytes)
     }
