@@ -5,10 +5,12 @@ use quorate::{Durability, Protocol};
 use quorate_exchange::Histogram;
 use quorate_exchange::exchange::GatewayId;
 use quorate_exchange::live::{
-    self, BenchOptions, BenchSeen, ExchangeOptions, GatewayOptions, Load, ReplicaOptions,
+    self, BenchOptions, BenchSeen, Compared, ExchangeOptions, GatewayOptions, Load, ReplicaOptions,
+    Tokens,
 };
 use std::error::Error;
 use std::future::Future;
+use std::path::PathBuf;
 use std::{env, fs, io, process, thread};
 
 type Done = Result<(), Box<dyn Error>>;
@@ -83,6 +85,7 @@ pub(crate) fn replica(mut options: Options) -> Done {
         hold_ns: microseconds(&mut options, "hold", defaults.hold_ns)?,
         symbols: options.take("symbols", defaults.symbols)?,
         participants: options.take("participants", defaults.participants)?,
+        cancels_on_disconnect: options.take("cancel-on-disconnect", false)?,
     };
     options.finish()?;
     block_on(live::run_replica(replica))?
@@ -91,12 +94,25 @@ pub(crate) fn replica(mut options: Options) -> Done {
 /// Runs one gateway.
 pub(crate) fn gateway(mut options: Options) -> Done {
     end_with_parent(&mut options)?;
+    let tokens: Option<PathBuf> = options.find("tokens")?;
+    let fix = match options.find("listen-fix")? {
+        Some(address) => Some((address, options.need("folder")?)),
+        None => None,
+    };
+    let idle: u64 = options.take("idle", 30)?;
+    if !(1..=3600).contains(&idle) {
+        return Err(format!("--idle {idle}: it is 1 to 3600 seconds").into());
+    }
     let gateway = GatewayOptions {
         id: GatewayId(options.need("id")?),
         replicas: list(&mut options, "replicas")?,
         orders: options.need("orders")?,
         feed: options.need("feed")?,
         web: options.need("web")?,
+        fix,
+        tokens: tokens.as_deref().map(Tokens::read).transpose()?,
+        cancels_on_disconnect: options.take("cancel-on-disconnect", false)?,
+        idle_ns: idle * 1_000_000_000,
     };
     options.finish()?;
     block_on(live::run_gateway(gateway))?
@@ -114,6 +130,8 @@ fn exchange(options: &mut Options, defaults: ExchangeOptions) -> Result<Exchange
         protocol: protocol(options)?,
         durability: durability(options, defaults.durability)?,
         folder: options.take("folder", defaults.folder)?,
+        tokens: options.find("tokens")?,
+        cancels_on_disconnect: options.take("cancel-on-disconnect", false)?,
     })
 }
 
@@ -225,10 +243,23 @@ fn print(bench: &BenchOptions, seen: &BenchSeen) {
     );
     println!("| trades, each told once to all | {} |", seen.trades);
     println!("| leaders killed | {} |", seen.kills);
+    print_compared(&seen.compared);
     if seen.relayed.total() > 0 {
         println!(
             "| under way in the relay, p50, p99 | {} |",
             both(&seen.relayed)
         );
     }
+}
+
+fn print_compared(compared: &Compared) {
+    println!("| messages of the feed | {} |", compared.messages);
+    println!(
+        "| told again, byte for byte the same, by gateways, by replicas | {}, {} |",
+        compared.of_gateways, compared.of_replicas
+    );
+    println!(
+        "| messages that a replica forgot before it was asked | {} |",
+        compared.forgotten
+    );
 }

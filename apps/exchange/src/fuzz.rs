@@ -3,11 +3,14 @@
 use crate::book::{
     OrderNumber, ParticipantId, Phase, Price, Pricing, SelfTrade, Side, TimeInForce,
 };
-use crate::entry::{ClientMessage, OrderRequest, Report, ReportKind};
+use crate::entry::{
+    ClientMessage, OrderRequest, Report, ReportKind, ServerMessage, SessionEnd, Token,
+};
 use crate::exchange::{
     Action, Command, GatewayId, Outcome, Refused, Reply, Request, Stamp, SymbolId,
 };
 use crate::feed::{BookSnapshot, FollowedBook, MarketKind, MarketMessage, Packet, PublicOrder};
+use crate::fix::{self, Client};
 use crate::link::{FeedFrame, FromReplica, ToReplica, tests};
 use crate::wire::WireError;
 use quorate::{Bytes, Message};
@@ -138,7 +141,7 @@ fn any_bytes_are_messages_of_participants_or_refused() {
         quantity: 2,
     };
     let seeds = [
-        ClientMessage::Login(ParticipantId(7)),
+        ClientMessage::Login(ParticipantId(7), Token::default()),
         ClientMessage::Heartbeat,
         ClientMessage::Logout,
         request(enter()),
@@ -185,6 +188,87 @@ fn any_bytes_are_reports_or_refused() {
         |input| Report::from_bytes(&input),
         |input, report| assert_eq!(report.to_bytes(), input[..]),
     );
+    let messages = [
+        ServerMessage::LoggedIn,
+        ServerMessage::Heartbeat,
+        ServerMessage::Ended(SessionEnd::Idle),
+        ServerMessage::Report(report(executed)),
+    ];
+    let fuzz = self::fuzz("server").seeds(messages.map(|one| one.to_bytes()));
+    fuzz.run(
+        |input| ServerMessage::from_bytes(&input),
+        |input, message| assert_eq!(message.to_bytes(), input[..]),
+    );
+}
+
+/// Puts length and checksum of a message right.
+fn seal_fix(input: &mut Vec<u8>) {
+    let begin = input.windows(3).position(|part| part == b"35=");
+    let Some(begin) = begin.filter(|begin| begin + 7 < input.len()) else {
+        return;
+    };
+    let body = &input[begin..input.len() - 7];
+    let mut bytes = format!("8=FIX.4.4\x019={}\x01", body.len()).into_bytes();
+    bytes.extend_from_slice(body);
+    let sum = bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    bytes.extend(format!("10={sum:03}\x01").bytes());
+    *input = bytes;
+}
+
+/// Makes one record of all that follows the head of the first one.
+fn seal_journal(input: &mut Vec<u8>) {
+    let header = fix::header(ParticipantId(3));
+    if let Some(changes) = input.get(header.len() + 8..) {
+        *input = [header, fix::record(changes)].concat();
+    }
+}
+
+#[test]
+fn any_bytes_are_fix_messages_or_refused() {
+    let logon = fix::Message::new("A").with(34, 1).with(49, 3).with(98, 0);
+    let logon = logon.with(108, 30).with(554, "secret");
+    let order = fix::Message::new("D").with(34, 2).with(11, 7).with(55, 1);
+    let seeds = [logon, order].map(|one| one.to_bytes());
+    // A field takes more memory than bytes.
+    let limits = Limits {
+        bytes_per_byte: 64,
+        ..Limits::default()
+    };
+    fuzz("fix").seeds(seeds).limits(limits).seal(seal_fix).run(
+        |input| {
+            let mut received = input.to_vec();
+            fix::Message::take(&mut received)
+        },
+        |_, message| {
+            let Some(message) = message.as_ref().filter(|message| message.defect.is_none()) else {
+                return;
+            };
+            let again = fix::Message::take(&mut message.to_bytes());
+            // Bytes that are no text become longer texts.
+            assert!(again.is_err() || again == Ok(Some(message.clone())));
+        },
+    );
+}
+
+#[test]
+fn any_bytes_are_journals_or_refused() {
+    let client = Client::new(ParticipantId(3));
+    let mut journal = fix::header(client.participant());
+    journal.extend(client.whole_record());
+    journal.extend(fix::record(&[b'I', 0, 0, 0, 0, 0, 0, 0, 9, b'L', 1]));
+    // A list of messages grows by nodes of a tree.
+    let limits = Limits {
+        bytes_per_byte: 256,
+        ..Limits::default()
+    };
+    fuzz("journal")
+        .seeds([journal])
+        .limits(limits)
+        .seal(seal_journal)
+        .run(
+            |input| fix::read(&input),
+            |input, journal| assert!(journal.bytes <= input.len()),
+        );
 }
 
 /// The first frame of some bytes, where nothing follows it.

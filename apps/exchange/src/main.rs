@@ -21,10 +21,12 @@ usage: quorate-exchange COMMAND [--OPTION VALUE]...
 up        starts replicas and gateways on this machine, and participants who trade there with --rate
             --port 9100  --rate 0  --replicas 3  --gateways 2  --symbols 8  --participants 16  --folder exchange
             --delay US  --late-per-million N  --hold US  --protocol multi-paxos  --durability disk
+            --tokens FILE  --cancel-on-disconnect
 bench     starts an exchange, has participants trade, checks what everybody is told, and prints what it measured
             as up, and --rate 2000  --seconds 10  --kills 0  --way US  --jitter US  --seed 1
 replica   runs one replica: --id N --members A,B,C --gateways ADDRESS --folder FOLDER, and options of up
 gateway   runs one gateway: --id N --replicas A,B,C --orders ADDRESS --feed ADDRESS --web ADDRESS
+            --listen-fix ADDRESS --folder FOLDER  --tokens FILE  --cancel-on-disconnect  --idle 30
 simulate  runs seeds of an exchange in virtual time, with leaders, gateways, clocks and the network at fault, and
           checks everything that must hold; it ends at the first seed that fails: --from 0 --seeds 100
 figures   measures an exchange in virtual time, a machine for each role: 48 participants, 16 gateways, 100 symbols;
@@ -112,7 +114,7 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let Some((command, rest)) = args.split_first() else {
         return Err(USAGE.into());
     };
-    let options = Options::read(rest, &["with-parent"])?;
+    let options = Options::read(rest, &["with-parent", "cancel-on-disconnect"])?;
     match command.as_str() {
         "up" => commands::up(options),
         "bench" => commands::bench(options),

@@ -1,5 +1,6 @@
 //! What a participant sends.
 
+use super::Token;
 use crate::book::ParticipantId;
 use crate::exchange::{Action, Request, SymbolId};
 use crate::wire::{Reader, WireError, Writer};
@@ -11,7 +12,7 @@ const REQUESTS: [u8; 5] = *b"OXRUM";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientMessage {
     /// Begins a session; nothing else counts before it.
-    Login(ParticipantId),
+    Login(ParticipantId, Token),
     /// Says that the participant is there.
     Heartbeat,
     /// Ends the session.
@@ -53,9 +54,10 @@ impl ClientMessage {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::default();
         match self {
-            ClientMessage::Login(participant) => {
+            ClientMessage::Login(participant, token) => {
                 out.u8(b'L');
                 out.u16(participant.0);
+                out.bytes.extend_from_slice(&token.to_bytes());
             }
             ClientMessage::Heartbeat => out.u8(b'H'),
             ClientMessage::Logout => out.u8(b'Q'),
@@ -88,7 +90,10 @@ impl ClientMessage {
 
     fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(match from.u8()? {
-            b'L' => ClientMessage::Login(ParticipantId(from.u16()?)),
+            b'L' => {
+                let participant = ParticipantId(from.u16()?);
+                ClientMessage::Login(participant, Token::of_bytes(from.array()?))
+            }
             b'H' => ClientMessage::Heartbeat,
             b'Q' => ClientMessage::Logout,
             letter => {

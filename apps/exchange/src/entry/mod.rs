@@ -7,9 +7,13 @@
 
 mod message;
 mod report;
+mod server;
+mod token;
 
 pub use message::{ClientMessage, OrderRequest};
 pub use report::{Report, ReportKind, event_reports, reports};
+pub use server::{ServerMessage, SessionEnd};
+pub use token::Token;
 
 #[cfg(test)]
 mod tests;

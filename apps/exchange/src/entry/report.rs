@@ -209,7 +209,7 @@ impl Report {
         Reader::take(received, Report::read)
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
+    pub(super) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
         let letter = from.u8()?;
         let (symbol, number) = (SymbolId(from.u16()?), from.u64()?);
         let kind = match letter {

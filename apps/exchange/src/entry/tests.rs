@@ -135,7 +135,7 @@ fn a_cancel_that_races_with_a_fill_comes_to_the_same_for_both_sides() {
 #[test]
 fn a_stream_of_messages_is_read_however_it_is_cut() {
     let messages = [
-        ClientMessage::Login(ParticipantId(3)),
+        ClientMessage::Login(ParticipantId(3), Token::default()),
         ClientMessage::Request(OrderRequest {
             symbol: SymbolId(1),
             number: 2,

@@ -31,6 +31,8 @@ pub enum ToReplica {
     },
     /// Asks for a participant's open orders in a symbol.
     Own(SymbolId, ParticipantId),
+    /// A participant's connection was lost: its orders are to be cancelled, if it is treated so.
+    Lost(ParticipantId),
 }
 
 impl ToReplica {
@@ -60,6 +62,10 @@ impl ToReplica {
                 out.u8(b'F');
                 out.u16(symbol.0);
                 out.u64(from);
+            }
+            ToReplica::Lost(participant) => {
+                out.u8(b'X');
+                out.u16(participant.0);
             }
             ToReplica::Own(symbol, participant) => {
                 out.u8(b'W');
@@ -95,6 +101,7 @@ impl ToReplica {
                 symbol: SymbolId(from.u16()?),
                 from: from.u64()?,
             },
+            b'X' => ToReplica::Lost(ParticipantId(from.u16()?)),
             b'W' => ToReplica::Own(SymbolId(from.u16()?), ParticipantId(from.u16()?)),
             _ => return Err(WireError::Value("kind of message")),
         })

@@ -29,7 +29,12 @@ pub enum FromReplica {
         requests: RequestStatus,
     },
     /// The open orders of a symbol, where the events that were asked for are kept no more.
-    Book(BookSnapshot),
+    Book {
+        /// The sequence that was asked for.
+        from: u64,
+        /// The open orders, as of the last event.
+        snapshot: BookSnapshot,
+    },
     /// A participant's open orders in a symbol.
     Own {
         /// The symbol that was asked for.
@@ -39,6 +44,8 @@ pub enum FromReplica {
         /// The open orders: those that buy, then those that sell, each in the order in which they trade.
         orders: Vec<OwnOrder>,
     },
+    /// The orders of a participant whose connection was lost are cancelled, or are not to be.
+    Cancelled(ParticipantId),
     /// Asks for the time; the time here is in the answer.
     Clock(u64),
 }
@@ -145,8 +152,9 @@ impl FromReplica {
                 }
                 requests.write(out);
             }
-            FromReplica::Book(snapshot) => {
+            FromReplica::Book { from, snapshot } => {
                 out.u8(b'B');
+                out.u64(*from);
                 snapshot.write(out);
             }
             FromReplica::Own {
@@ -164,6 +172,10 @@ impl FromReplica {
                     out.u32(order.price.0);
                     out.u64(order.open);
                 }
+            }
+            FromReplica::Cancelled(participant) => {
+                out.u8(b'X');
+                out.u16(participant.0);
             }
             FromReplica::Clock(asked_ns) => {
                 out.u8(b'C');
@@ -216,7 +228,11 @@ impl FromReplica {
                     requests: RequestStatus::read(from)?,
                 }
             }
-            b'B' => FromReplica::Book(BookSnapshot::read(from)?),
+            b'B' => FromReplica::Book {
+                from: from.u64()?,
+                snapshot: BookSnapshot::read(from)?,
+            },
+            b'X' => FromReplica::Cancelled(ParticipantId(from.u16()?)),
             b'W' => {
                 let (symbol, participant) = (SymbolId(from.u16()?), ParticipantId(from.u16()?));
                 let mut orders = Vec::new();

@@ -51,6 +51,7 @@ pub(crate) fn to_replica() -> Vec<ToReplica> {
             from: 8,
         },
         ToReplica::Own(SymbolId(2), ParticipantId(5)),
+        ToReplica::Lost(ParticipantId(5)),
     ]
 }
 
@@ -80,7 +81,11 @@ pub(crate) fn from_replica() -> Vec<FromReplica> {
             latest: vec![(SymbolId(1), 9)],
             requests: requests(),
         },
-        FromReplica::Book(snapshot()),
+        FromReplica::Book {
+            from: 2,
+            snapshot: snapshot(),
+        },
+        FromReplica::Cancelled(ParticipantId(2)),
         FromReplica::Own {
             symbol: SymbolId(2),
             participant: ParticipantId(5),

@@ -5,7 +5,9 @@ use super::generator::{Load, LoadSeen, trade};
 use super::place::{ExchangeOptions, Places};
 use super::processes::Processes;
 use super::relay::{self, Delays, Way};
+use super::same_feed::{Compared, SameFeed};
 use super::subscriber::Subscriber;
+use super::tokens::Tokens;
 use crate::exchange::GatewayId;
 use crate::fair::{OutboundMeter, OutboundUnfairness, Released};
 use crate::feed::{BookSnapshot, Packet};
@@ -56,6 +58,8 @@ pub struct BenchSeen {
     pub relayed: Histogram,
     /// How often a replica that led was killed.
     pub kills: u32,
+    /// How much of the feeds of gateways and replicas was compared byte for byte.
+    pub compared: Compared,
 }
 
 /// What a subscriber of each gateway has seen so far.
@@ -74,7 +78,8 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Watched> {
 }
 
 /// Runs an exchange under load, and checks what participants and subscribers were told: each request is answered, each
-/// trade is told to both of its parties and to every subscriber once and in order, and all books are equal at the end.
+/// trade is told to both of its parties and to every subscriber once and in order, all books are equal at the end, and
+/// the feeds of all gateways and replicas are equal byte for byte.
 ///
 /// # Errors
 /// What does not hold, or why nothing could be measured.
@@ -93,6 +98,7 @@ pub async fn bench(options: BenchOptions) -> Result<BenchSeen, String> {
         books: vec![Vec::new(); places.feeds.len()],
     }));
     let (stop, stopped) = watch::channel(false);
+    let told = SameFeed::default();
     let mut followers = Vec::new();
     for (at, feed) in places.feeds.iter().enumerate() {
         let connected = Subscriber::connect(feed, exchange.symbols);
@@ -100,12 +106,28 @@ pub async fn bench(options: BenchOptions) -> Result<BenchSeen, String> {
         let subscriber = connected
             .map_err(|_| format!("gateway {} is not ready: see its log", at + 1))?
             .map_err(text)?;
-        let following = follow(at, subscriber, Arc::clone(&shared), stopped.clone());
+        let following = follow(
+            at,
+            subscriber,
+            Arc::clone(&shared),
+            told.clone(),
+            stopped.clone(),
+        );
         followers.push(tokio::spawn(following));
     }
+    let replicas = (0..places.replicas.len()).map(|at| {
+        let stopped = stopped.clone();
+        let following = told
+            .clone()
+            .follow_replica(places.clone(), at, move || *stopped.borrow());
+        tokio::spawn(following)
+    });
+    let replicas: Vec<_> = replicas.collect();
+    let tokens = exchange.tokens.as_deref().map(Tokens::read).transpose()?;
+    let tokens = tokens.unwrap_or_default();
     let load = options.load.clone();
     let orders = places.orders.clone();
-    let trading = tokio::spawn(async move { trade(load, &orders).await });
+    let trading = tokio::spawn(async move { trade(load, &orders, &tokens).await });
     let kills = kill_leaders(&options, &processes, &shared).await?;
     let load = trading.await.map_err(|error| error.to_string())?;
     let load = load.map_err(text)?;
@@ -114,6 +136,7 @@ pub async fn bench(options: BenchOptions) -> Result<BenchSeen, String> {
     for follower in followers {
         join(follower).await?;
     }
+    join_replicas(replicas).await?;
     let seen = lock(&shared);
     check(&load, &seen)?;
     Ok(BenchSeen {
@@ -125,7 +148,17 @@ pub async fn bench(options: BenchOptions) -> Result<BenchSeen, String> {
             delays.lock().map(|all| all.clone()).unwrap_or_default()
         }),
         kills,
+        compared: told.compared(),
     })
+}
+
+/// Waits until all replicas have told all of the feed.
+async fn join_replicas(replicas: Vec<JoinHandle<Result<(), String>>>) -> Result<(), String> {
+    for (at, replica) in replicas.into_iter().enumerate() {
+        let compared = tokio::time::timeout(SETTLE_TIMEOUT, join(replica)).await;
+        compared.map_err(|_| format!("replica {} does not tell all of the feed", at + 1))??;
+    }
+    Ok(())
 }
 
 async fn join(follower: JoinHandle<Result<(), String>>) -> Result<(), String> {
@@ -158,6 +191,7 @@ async fn follow(
     at: usize,
     mut subscriber: Subscriber,
     shared: Shared,
+    told: SameFeed,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(), String> {
     let mut tick = tokio::time::interval(STATUS_PAUSE);
@@ -165,13 +199,14 @@ async fn follow(
         tokio::select! {
             packet = subscriber.follow() => {
                 let packet = packet.map_err(|what| format!("gateway {}: {what}", at + 1))?;
+                told.note_gateway(at, &packet.messages)?;
                 watch_packet(at, &subscriber, &packet, &shared);
             }
             _ = tick.tick() => {
                 let asked = subscriber.ask(&FeedRequest::Status).await;
                 asked.map_err(|error| format!("gateway {}: {error}", at + 1))?;
             }
-            () = told(&mut stopped) => {
+            () = is_over(&mut stopped) => {
                 lock(&shared).books[at] = subscriber.books();
                 return Ok(());
             }
@@ -180,7 +215,7 @@ async fn follow(
 }
 
 /// Completes once all is to be stopped.
-async fn told(stopped: &mut watch::Receiver<bool>) {
+async fn is_over(stopped: &mut watch::Receiver<bool>) {
     // An error means that nobody is left to say so: then it is time as well.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }

@@ -3,8 +3,9 @@
 use super::clock;
 use super::connection::{self, Outbox};
 use super::timer::Timer;
+use super::tokens::Tokens;
 use crate::book::ParticipantId;
-use crate::entry::{ClientMessage, OrderRequest, Report, ReportKind};
+use crate::entry::{ClientMessage, OrderRequest, Report, ReportKind, ServerMessage, Token};
 use crate::exchange::{Action, Outcome, Request};
 use crate::histogram::Histogram;
 use crate::simulated::{Name, Participants, Scenario, exponential};
@@ -23,6 +24,8 @@ const DIAL_PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE_NS: u64 = 20_000_000_000;
 /// How long nothing is reported until nothing more will be, in ns.
 const QUIET_NS: u64 = 300_000_000;
+/// How long participants say nothing that have nothing to say, in ns.
+const HEARTBEAT_NS: u64 = 1_000_000_000;
 /// How often it is looked whether the last answer has come.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -66,22 +69,23 @@ pub struct LoadSeen {
 
 enum Event {
     Connected(u16, Outbox),
-    Reported(u16, Report),
+    Heard(u16, ServerMessage),
 }
 
 /// Keeps a participant's connection, for as long as somebody listens.
-async fn keep(participant: u16, gateway: String, events: mpsc::Sender<Event>) {
+async fn keep(participant: u16, token: Token, gateway: String, events: mpsc::Sender<Event>) {
     loop {
         if let Ok(stream) = TcpStream::connect(&gateway).await {
             let (outbox, outgoing) = Outbox::new();
-            outbox.send(ClientMessage::Login(ParticipantId(participant)).to_bytes());
+            let login = ClientMessage::Login(ParticipantId(participant), token);
+            outbox.send(login.to_bytes());
             let connected = Event::Connected(participant, outbox);
             if events.send(connected).await.is_err() {
                 return;
             }
-            let reported = |report| Event::Reported(participant, report);
+            let reported = |message| Event::Heard(participant, message);
             // What was not answered is sent again over the next connection.
-            let _ = connection::run(stream, outgoing, Report::take, &events, reported).await;
+            let _ = connection::run(stream, outgoing, ServerMessage::take, &events, reported).await;
         }
         if events.is_closed() {
             return;
@@ -94,11 +98,12 @@ async fn keep(participant: u16, gateway: String, events: mpsc::Sender<Event>) {
 ///
 /// # Errors
 /// Why there is no trading.
-pub async fn trade(load: Load, gateways: &[String]) -> io::Result<LoadSeen> {
+pub async fn trade(load: Load, gateways: &[String], tokens: &Tokens) -> io::Result<LoadSeen> {
     let (events, heard) = mpsc::channel(REPORTS_MAX);
     for participant in 0..load.participants {
         let gateway = gateways[usize::from(participant) % gateways.len()].clone();
-        tokio::spawn(keep(participant, gateway, events.clone()));
+        let token = tokens.of(ParticipantId(participant));
+        tokio::spawn(keep(participant, token, gateway, events.clone()));
     }
     let begun_ns = clock::now().steady_ns;
     let traders = Traders {
@@ -114,6 +119,7 @@ pub async fn trade(load: Load, gateways: &[String]) -> io::Result<LoadSeen> {
         unreported: BTreeMap::new(),
         begun_ns,
         next_ns: begun_ns,
+        alive_ns: begun_ns,
         answered_ns: begun_ns,
         reported_ns: begun_ns,
         load,
@@ -134,6 +140,8 @@ struct Traders {
     begun_ns: u64,
     /// When the next request is to be made.
     next_ns: u64,
+    /// When participants last said that they are there.
+    alive_ns: u64,
     answered_ns: u64,
     reported_ns: u64,
     seen: LoadSeen,
@@ -157,7 +165,7 @@ impl Traders {
                     let left_ns = self.next_ns.saturating_sub(now_ns);
                     timer.set((self.next_ns <= end_ns).then_some(left_ns.max(1)))?;
                 }
-                _ = tick.tick() => {}
+                _ = tick.tick() => self.say_alive(),
             }
             let now_ns = clock::now().steady_ns;
             let is_quiet = now_ns - self.reported_ns > QUIET_NS;
@@ -169,6 +177,17 @@ impl Traders {
         self.seen.sent = self.participants.sent;
         self.seen.time_ns = self.answered_ns - self.begun_ns;
         Ok(self.seen)
+    }
+
+    /// Says now and then that all participants are there.
+    fn say_alive(&mut self) {
+        let now_ns = clock::now().steady_ns;
+        if now_ns - self.alive_ns > HEARTBEAT_NS {
+            self.alive_ns = now_ns;
+            for outbox in self.outboxes.iter().flatten() {
+                outbox.send(ClientMessage::Heartbeat.to_bytes());
+            }
+        }
     }
 
     fn make_request(&mut self) {
@@ -206,7 +225,13 @@ impl Traders {
                     self.send(&request);
                 }
             }
-            Event::Reported(participant, report) => self.reported(participant, &report),
+            Event::Heard(participant, ServerMessage::Report(report)) => {
+                self.reported(participant, &report);
+            }
+            Event::Heard(participant, ServerMessage::Ended(why)) => {
+                eprintln!("participant {participant}: {why}");
+            }
+            Event::Heard(_, ServerMessage::LoggedIn | ServerMessage::Heartbeat) => {}
         }
     }
 

@@ -18,8 +18,10 @@ mod place;
 mod processes;
 mod relay;
 mod replica;
+mod same_feed;
 mod subscriber;
 mod timer;
+mod tokens;
 mod up;
 mod web;
 
@@ -29,5 +31,7 @@ pub use gateway::{GatewayOptions, run as run_gateway};
 pub use generator::{Load, LoadSeen, trade};
 pub use place::{ExchangeOptions, Places};
 pub use replica::{ReplicaOptions, run as run_replica};
+pub use same_feed::Compared;
 pub use subscriber::Subscriber;
+pub use tokens::Tokens;
 pub use up::up;

@@ -31,8 +31,12 @@ pub struct ExchangeOptions {
     pub protocol: Protocol,
     /// What survives a crash.
     pub durability: Durability,
-    /// The folder of the data, with one folder for each replica.
+    /// The folder of the data, with one folder for each replica and each gateway.
     pub folder: PathBuf,
+    /// The file with the tokens of participants; without one anybody may be anyone.
+    pub tokens: Option<PathBuf>,
+    /// Whether the orders of a participant are cancelled when a connection of it is lost.
+    pub cancels_on_disconnect: bool,
 }
 
 impl Default for ExchangeOptions {
@@ -48,6 +52,8 @@ impl Default for ExchangeOptions {
             protocol: Protocol::default(),
             durability: Durability::default(),
             folder: PathBuf::from("exchange"),
+            tokens: None,
+            cancels_on_disconnect: false,
         }
     }
 }
@@ -65,11 +71,13 @@ pub struct Places {
     pub feeds: Vec<String>,
     /// Where browsers reach gateways.
     pub webs: Vec<String>,
+    /// Where engines that speak FIX reach gateways.
+    pub fixes: Vec<String>,
 }
 
 impl Places {
     /// Places at ports from one on: those of replicas for each other, those of replicas for gateways, and those of
-    /// gateways for orders, for the feed and for browsers.
+    /// gateways for orders, for the feed, for browsers and for FIX.
     #[must_use]
     pub fn from_port(options: &ExchangeOptions, port: u16) -> Places {
         let mut ports = port..;
@@ -82,7 +90,7 @@ impl Places {
     /// # Errors
     /// Why there are none.
     pub fn free(options: &ExchangeOptions) -> io::Result<Places> {
-        let count = 2 * usize::from(options.replicas) + 3 * usize::from(options.gateways);
+        let count = 2 * usize::from(options.replicas) + 4 * usize::from(options.gateways);
         let first = fastrand::u16(FREE_PORTS);
         let tried = (first..FREE_PORTS.end).chain(FREE_PORTS.start..first);
         // All of them are taken at a time, so that no port comes twice.
@@ -110,6 +118,7 @@ impl Places {
             orders: addresses(options.gateways),
             feeds: addresses(options.gateways),
             webs: addresses(options.gateways),
+            fixes: addresses(options.gateways),
         }
     }
 }

@@ -141,7 +141,7 @@ impl Processes {
             let links: Vec<String> = (0..places.replicas.len()).map(|to| links(at, to)).collect();
             one(
                 format!("gateway-{}", at + 1),
-                gateway_args(places, at, &links),
+                gateway_args(options, places, at, &links),
             )
         });
         Ok(Processes {
@@ -156,6 +156,14 @@ fn args(pairs: &[(&str, String)]) -> impl Iterator<Item = String> {
         .iter()
         .flat_map(|(name, value)| [format!("--{name}"), value.clone()]);
     words.collect::<Vec<_>>().into_iter()
+}
+
+/// A command, with the options that have no value.
+fn command(name: &str, options: &ExchangeOptions) -> impl Iterator<Item = String> {
+    let cancels = options.cancels_on_disconnect;
+    let words = [name, "--with-parent"].into_iter();
+    let words = words.chain(cancels.then_some("--cancel-on-disconnect"));
+    words.map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
 fn replica_args(options: &ExchangeOptions, places: &Places, at: usize) -> Vec<String> {
@@ -179,19 +187,29 @@ fn replica_args(options: &ExchangeOptions, places: &Places, at: usize) -> Vec<St
     let late = options
         .late_per_million
         .map(|late| ("late-per-million", late.to_string()));
-    let command = ["replica".to_owned(), "--with-parent".to_owned()];
-    let words = command.into_iter().chain(args(&pairs));
+    let words = command("replica", options).chain(args(&pairs));
     words.chain(args(late.as_slice())).collect()
 }
 
-fn gateway_args(places: &Places, at: usize, links: &[String]) -> Vec<String> {
+fn gateway_args(
+    options: &ExchangeOptions,
+    places: &Places,
+    at: usize,
+    links: &[String],
+) -> Vec<String> {
+    let folder = options.folder.join(format!("gateway-{}", at + 1));
     let pairs = [
         ("id", (at + 1).to_string()),
         ("replicas", links.join(",")),
         ("orders", places.orders[at].clone()),
         ("feed", places.feeds[at].clone()),
         ("web", places.webs[at].clone()),
+        ("listen-fix", places.fixes[at].clone()),
+        ("folder", folder.display().to_string()),
     ];
-    let command = ["gateway".to_owned(), "--with-parent".to_owned()];
-    command.into_iter().chain(args(&pairs)).collect()
+    let tokens = options.tokens.iter();
+    let tokens = tokens.map(|path| ("tokens", path.display().to_string()));
+    let tokens: Vec<_> = tokens.collect();
+    let words = command("gateway", options).chain(args(&pairs));
+    words.chain(args(&tokens)).collect()
 }

@@ -4,6 +4,7 @@ use super::generator::{Load, trade};
 use super::place::{ExchangeOptions, Places};
 use super::processes::{Processes, Supervised};
 use super::subscriber::Subscriber;
+use super::tokens::Tokens;
 use std::error::Error;
 use std::path::Path;
 
@@ -18,6 +19,8 @@ pub async fn up(
     port: u16,
     rate: u64,
 ) -> Result<(), Box<dyn Error>> {
+    let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
+    let tokens = tokens.unwrap_or_default();
     let places = Places::from_port(options, port);
     let link = |_: usize, replica: usize| places.replicas[replica].clone();
     let processes = Processes::start(program, options, &places, link, true)?;
@@ -38,7 +41,7 @@ pub async fn up(
     let trading = async {
         match rate {
             0 => std::future::pending().await,
-            _ => trade(load, &places.orders).await,
+            _ => trade(load, &places.orders, &tokens).await,
         }
     };
     tokio::select! {
@@ -55,12 +58,13 @@ fn print(options: &ExchangeOptions, places: &Places, processes: &Processes) {
     }
     for (at, gateway) in processes.gateways.iter().enumerate() {
         println!(
-            "gateway {} is process {}: http://{}, orders at {}, feed at {}",
+            "gateway {} is process {}: http://{}, orders at {}, feed at {}, FIX at {}",
             at + 1,
             pid(gateway),
             places.webs[at],
             places.orders[at],
-            places.feeds[at]
+            places.feeds[at],
+            places.fixes[at]
         );
     }
     println!(

@@ -25,12 +25,18 @@ pub(super) struct Market {
 }
 
 impl Market {
-    fn new(symbol: SymbolId) -> Market {
+    /// A symbol whose owners of orders were told of so many events.
+    fn new(symbol: SymbolId, told: u64) -> Market {
         Market {
             book: FollowedBook::new(symbol),
             recent: VecDeque::new(),
-            events: InOrder::new(1, WAITING_MAX),
+            events: InOrder::new(told + 1, WAITING_MAX),
         }
+    }
+
+    /// The last event that owners of orders were told of.
+    pub(super) fn told(&self) -> u64 {
+        self.events.next_number() - 1
     }
 
     /// The messages from a sequence on, if they are kept.
@@ -61,10 +67,13 @@ impl GatewayMachine {
             market.events.insert(event.event.sequence, *event);
             let mut ready = Vec::new();
             while let Some(event) = market.events.pop() {
-                ready.extend(event_reports(&event));
+                ready.push((event.event.sequence, event_reports(&event)));
             }
-            for (participant, report) in ready {
-                self.tell(participant, &report);
+            for (sequence, reports) in ready {
+                for (participant, report) in &reports {
+                    self.tell(*participant, report);
+                }
+                self.fix_event(sequence, &reports);
             }
         }
         self.fetch();
@@ -86,8 +95,22 @@ impl GatewayMachine {
     }
 
     /// Goes on with the open orders of a symbol, where nobody keeps the messages before them.
-    pub(super) fn take_book(&mut self, snapshot: BookSnapshot) {
+    /// Those who own orders are told of events that are not shown any more, where these are kept.
+    pub(super) fn take_book(&mut self, from: u64, snapshot: BookSnapshot) {
         let symbol = snapshot.symbol;
+        let Some(market) = self.market(symbol) else {
+            return;
+        };
+        let is_forgotten = market.events.next_number() <= from;
+        if is_forgotten {
+            market.events.skip_to(snapshot.sequence.saturating_add(1));
+        } else {
+            market.events.note_seen(snapshot.sequence);
+        }
+        match is_forgotten {
+            true => self.fix_forgotten(symbol, snapshot.sequence),
+            false => drop(self.behind.insert(symbol)),
+        }
         let Some(market) = self.market(symbol) else {
             return;
         };
@@ -99,7 +122,6 @@ impl GatewayMachine {
             Err(error) => return eprintln!("a snapshot of symbol {}: {error}", symbol.0),
         }
         market.recent.clear();
-        market.events.skip_to(snapshot.sequence.saturating_add(1));
         self.hold.handle_forgotten(symbol, snapshot.sequence);
         self.subscribers.book(snapshot);
         self.fetching = None;
@@ -139,6 +161,22 @@ impl GatewayMachine {
             let from = missing.start;
             self.links.ask(&ToReplica::Fetch { symbol, from });
         }
+        if self.fetching.is_none() {
+            self.fetch_for_owners();
+        }
+    }
+
+    /// Asks for events that only the owners of orders are still to be told of.
+    fn fetch_for_owners(&mut self) {
+        while let Some(symbol) = self.behind.first().copied() {
+            let market = self.markets.get(&symbol);
+            if let Some(missing) = market.and_then(|market| market.events.missing()) {
+                let from = missing.start;
+                self.fetching = Some((symbol, from));
+                return self.links.ask(&ToReplica::Fetch { symbol, from });
+            }
+            self.behind.remove(&symbol);
+        }
     }
 
     /// Asks again for what nobody has sent.
@@ -151,7 +189,8 @@ impl GatewayMachine {
         if self.markets.len() >= SYMBOLS_MAX && !self.markets.contains_key(&symbol) {
             return None;
         }
+        let told = self.fix.position(symbol);
         let market = self.markets.entry(symbol);
-        Some(market.or_insert_with(|| Market::new(symbol)))
+        Some(market.or_insert_with(|| Market::new(symbol, told)))
     }
 }

@@ -4,7 +4,10 @@
 //! is missed is fetched from any. Owners of orders are told at once, everybody else at the time of release.
 
 mod feed;
+mod fix;
+mod fix_journal;
 mod links;
+mod lost;
 mod market;
 mod orders;
 mod web;
@@ -12,19 +15,25 @@ mod web;
 use super::clock;
 use super::connection::Outbox;
 use super::timer::Timer;
+use super::tokens::Tokens;
 use super::web::WebMessage;
-use crate::entry::ClientMessage;
+use crate::book::ParticipantId;
+use crate::entry::{ClientMessage, Token};
 use crate::exchange::{GatewayId, SymbolId};
 use crate::fair::{Gateway, ReleaseHold};
+use crate::fix::Message;
 use crate::link::{FeedRequest, FromReplica, GatewayStatus};
 use feed::Subscribers;
+use fix::FixDesk;
 use links::ReplicaLinks;
+use lost::LostParticipants;
 use market::Market;
 use orders::{Form, Sessions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
+use std::{fs, io};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use web::Browsers;
@@ -53,6 +62,14 @@ pub struct GatewayOptions {
     pub feed: String,
     /// The address for browsers.
     pub web: String,
+    /// The address for engines that speak FIX, and the folder of their journals, which no other gateway has.
+    pub fix: Option<(String, PathBuf)>,
+    /// Who may log in with what; without them anybody may as anyone.
+    pub tokens: Option<Tokens>,
+    /// Whether the exchange is told of lost connections.
+    pub cancels_on_disconnect: bool,
+    /// After how long without a message a session ends, in ns.
+    pub idle_ns: u64,
 }
 
 /// What a gateway hears of.
@@ -64,6 +81,9 @@ enum Event {
     SessionBegun(u64, Outbox, Form),
     SessionSays(u64, ClientMessage),
     SessionEnded(u64),
+    FixBegun(u64, Outbox),
+    FixSays(u64, Message),
+    FixEnded(u64),
     SubscriberBegun(u64, Outbox),
     SubscriberSays(u64, FeedRequest),
     SubscriberEnded(u64),
@@ -88,37 +108,57 @@ pub async fn run(options: GatewayOptions) -> Result<(), Box<dyn Error>> {
     tokio::spawn(orders::accept(orders, events.clone()));
     tokio::spawn(feed::accept(subscribers, events.clone()));
     tokio::spawn(web::accept(browsers, events.clone()));
+    let (mut desk, mut were_on) = (FixDesk::default(), Vec::new());
+    if let Some((address, folder)) = &options.fix {
+        let engines = bound("engines", address).await?;
+        fs::create_dir_all(folder)?;
+        (desk, were_on) = FixDesk::open(folder)?;
+        tokio::spawn(fix::accept(engines, events.clone()));
+    }
     for (place, address) in options.replicas.iter().enumerate() {
         let link = links::keep(place, address.clone(), options.id, events.clone());
         tokio::spawn(link);
     }
-    let machine = GatewayMachine {
+    let mut machine = GatewayMachine {
         links: ReplicaLinks::new(options.replicas.len()),
         gateway: Gateway::new(options.id, RESEND_NS, PENDING_MAX),
         hold: ReleaseHold::new(HOLD_MAX_NS),
         markets: BTreeMap::new(),
         sessions: Sessions::default(),
+        fix: desk,
+        lost: LostParticipants::default(),
         subscribers: Subscribers::default(),
         browsers: Browsers::default(),
         status: GatewayStatus::default(),
         fetching: None,
+        behind: BTreeSet::new(),
         timer: Timer::new()?,
         armed_ns: None,
+        options,
     };
+    // Their connections were lost with the process before this one.
+    for participant in were_on {
+        machine.connection_lost(participant);
+    }
     Ok(machine.run(heard).await?)
 }
 
 struct GatewayMachine {
+    options: GatewayOptions,
     links: ReplicaLinks,
     gateway: Gateway,
     hold: ReleaseHold,
     markets: BTreeMap<SymbolId, Market>,
     sessions: Sessions,
+    fix: FixDesk,
+    lost: LostParticipants,
     subscribers: Subscribers,
     browsers: Browsers,
     status: GatewayStatus,
     /// What a replica was asked for: the first missing event of a symbol.
     fetching: Option<(SymbolId, u64)>,
+    /// Symbols whose owners of orders are to be told of events that nobody shows any more.
+    behind: BTreeSet<SymbolId>,
     timer: Timer,
     /// When the timer goes off, by the steady clock.
     armed_ns: Option<u64>,
@@ -138,6 +178,7 @@ impl GatewayMachine {
             }
             self.show();
             self.send_again();
+            self.fix.take_failure()?;
             self.arm()?;
         }
     }
@@ -149,13 +190,17 @@ impl GatewayMachine {
             Event::Unlinked(replica) => {
                 if self.links.end(replica) {
                     self.send_all_again();
+                    self.tell_all_lost();
                 }
             }
             Event::SessionBegun(session, outbox, form) => {
                 self.sessions.begin(session, outbox, form);
             }
             Event::SessionSays(session, message) => self.session_says(session, message),
-            Event::SessionEnded(session) => self.sessions.end(session),
+            Event::SessionEnded(session) => self.session_ended(session),
+            Event::FixBegun(connection, outbox) => self.fix.begin(connection, outbox),
+            Event::FixSays(connection, message) => self.fix_says(connection, &message),
+            Event::FixEnded(connection) => self.fix_ended(connection),
             Event::SubscriberBegun(subscriber, outbox) => self.greet(subscriber, outbox),
             Event::SubscriberSays(subscriber, request) => self.subscriber_says(subscriber, request),
             Event::SubscriberEnded(subscriber) => self.subscribers.end(subscriber),
@@ -171,6 +216,7 @@ impl GatewayMachine {
                 if self.links.lead(replica, leads) {
                     // What the leader before it held is lost.
                     self.send_all_again();
+                    self.tell_all_lost();
                 }
             }
             FromReplica::Answer(answered) => self.answered(&answered),
@@ -181,7 +227,8 @@ impl GatewayMachine {
                 }
                 self.take_latest(latest);
             }
-            FromReplica::Book(snapshot) => self.take_book(snapshot),
+            FromReplica::Book { from, snapshot } => self.take_book(from, snapshot),
+            FromReplica::Cancelled(participant) => self.lost.handle_cancelled(participant),
             FromReplica::Own {
                 symbol,
                 participant,
@@ -192,9 +239,20 @@ impl GatewayMachine {
     }
 
     fn tick(&mut self) {
+        self.see_to_sessions();
+        self.fix_tick();
+        self.tell_lost();
         self.fetch_again();
         self.heartbeat();
         self.show_pages();
+    }
+
+    /// Whether somebody may be this participant.
+    fn admits(&self, participant: ParticipantId, token: Option<Token>) -> bool {
+        let Some(tokens) = &self.options.tokens else {
+            return true;
+        };
+        token.is_some_and(|token| tokens.admits(participant, token))
     }
 
     /// Sets the timer to when something is to be shown or sent again next.

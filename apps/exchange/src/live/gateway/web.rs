@@ -3,7 +3,7 @@
 use super::orders::Form;
 use super::{Event, GatewayMachine, TICK};
 use crate::book::{ParticipantId, Price, Pricing, SelfTrade, Side, TimeInForce};
-use crate::entry::{ClientMessage, OrderRequest};
+use crate::entry::{ClientMessage, OrderRequest, Token};
 use crate::exchange::{Action, SymbolId};
 use crate::link::{OwnOrder, ToReplica};
 use crate::live::clock;
@@ -45,7 +45,7 @@ pub(super) struct Browsers {
 /// What a page wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wish {
-    Login(ParticipantId),
+    Login(ParticipantId, Token),
     Show(SymbolId),
     Trade(Action),
 }
@@ -54,10 +54,17 @@ impl Wish {
     fn read(text: &str) -> Option<Wish> {
         let mut words = text.split(' ');
         let verb = words.next()?;
+        if verb == "login" {
+            let participant = ParticipantId(words.next()?.parse().ok()?);
+            let token = Token::of_text(words.next().unwrap_or_default())?;
+            return words
+                .next()
+                .is_none()
+                .then_some(Wish::Login(participant, token));
+        }
         let numbers: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
         let small = |number: u64| u16::try_from(number).ok();
         Some(match (verb, numbers?.as_slice()) {
-            ("login", [participant]) => Wish::Login(ParticipantId(small(*participant)?)),
             ("symbol", [symbol]) => Wish::Show(SymbolId(small(*symbol)?)),
             ("cancel", [number]) => Wish::Trade(Action::Cancel(*number)),
             ("buy", [quantity, price]) => Wish::enter(Side::Buy, *quantity, *price)?,
@@ -170,10 +177,13 @@ impl GatewayMachine {
                 browser.told = 0;
                 browser.orders_changed = true;
             }
-            Some(Wish::Login(participant)) => {
-                let participant = *browser.participant.get_or_insert(participant);
-                browser.orders_changed = true;
-                self.session_says(session, ClientMessage::Login(participant));
+            Some(Wish::Login(participant, token)) => {
+                self.session_says(session, ClientMessage::Login(participant, token));
+                let participant = self.sessions.participant(session);
+                if let Some(browser) = self.browsers.browsers.get_mut(&session) {
+                    browser.participant = participant;
+                    browser.orders_changed = true;
+                }
             }
             Some(Wish::Trade(action)) => {
                 let symbol = browser.symbol;
@@ -239,8 +249,9 @@ mod tests {
 
     #[test]
     fn what_a_page_says_is_a_wish_or_nothing() {
-        let login = Wish::Login(ParticipantId(3));
-        assert_eq!(Wish::read("login 3"), Some(login));
+        let login = |token| Wish::Login(ParticipantId(3), Token::of_text(token).unwrap());
+        assert_eq!(Wish::read("login 3"), Some(login("")));
+        assert_eq!(Wish::read("login 3 token"), Some(login("token")));
         assert_eq!(Wish::read("symbol 7"), Some(Wish::Show(SymbolId(7))));
         assert_eq!(Wish::read("cancel 5"), Some(Wish::Trade(Action::Cancel(5))));
         assert_eq!(Wish::read("sell 2 99"), Wish::enter(Side::Sell, 2, 99));
@@ -248,6 +259,7 @@ mod tests {
             "",
             "login",
             "login x",
+            "login 3 token more",
             "symbol 70000",
             "buy 1",
             "buy 1 2 3",

@@ -6,6 +6,7 @@ use crate::exchange::{Answer, Command, Exchange, Query, Reply, SymbolId};
 use crate::fair::StampedRequest;
 use crate::link::{AnsweredRequest, FromReplica};
 use crate::live::clock;
+use crate::live::connection::Outbox;
 use quorate::{Error, Node, Status};
 use std::io;
 use std::sync::Arc;
@@ -19,6 +20,22 @@ const RULES: BookRules = BookRules {
     orders_max: 1 << 16,
     reference: Price(100),
 };
+
+/// Has the orders of a participant cancelled whose connection was lost, if it is treated so, and tells the gateway.
+/// Where this fails the gateway asks again.
+pub(super) async fn cancel_lost(
+    node: Arc<Node<Exchange>>,
+    outbox: Outbox,
+    participant: ParticipantId,
+) {
+    if node
+        .submit(Command::Disconnected(participant))
+        .await
+        .is_ok()
+    {
+        outbox.send(FromReplica::Cancelled(participant).to_bytes());
+    }
+}
 
 /// Tells the replica whether it is to lead, for as long as it runs.
 pub(super) async fn watch_leader(node: Arc<Node<Exchange>>, me: u16, events: mpsc::Sender<Event>) {
@@ -42,7 +59,12 @@ fn is_to_lead(me: u16, status: &Status) -> bool {
 }
 
 /// Has the first leader of a new exchange admit participants and begin symbols.
-async fn set_up(node: Arc<Node<Exchange>>, symbols: u16, participants: u16) -> Result<(), Error> {
+async fn set_up(
+    node: Arc<Node<Exchange>>,
+    symbols: u16,
+    participants: u16,
+    cancels_on_disconnect: bool,
+) -> Result<(), Error> {
     let known = match node.query(Query::Symbols).await? {
         Answer::Symbols(known) => known.len(),
         _ => 0,
@@ -54,7 +76,7 @@ async fn set_up(node: Arc<Node<Exchange>>, symbols: u16, participants: u16) -> R
     for participant in (0..participants).map(ParticipantId) {
         let command = Command::SetParticipant {
             participant,
-            cancels_on_disconnect: false,
+            cancels_on_disconnect,
         };
         node.submit(command).await?;
     }
@@ -77,8 +99,9 @@ impl Replica {
             eprintln!("replica {} leads", self.options.id);
             let node = Arc::clone(&self.node);
             let (symbols, participants) = (self.options.symbols, self.options.participants);
+            let cancels = self.options.cancels_on_disconnect;
             tokio::spawn(async move {
-                if let Err(error) = set_up(node, symbols, participants).await {
+                if let Err(error) = set_up(node, symbols, participants, cancels).await {
                     eprintln!("the next leader sets the exchange up: {error}");
                 }
             });

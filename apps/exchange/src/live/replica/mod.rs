@@ -63,6 +63,8 @@ pub struct ReplicaOptions {
     pub symbols: u16,
     /// How many participants a new exchange has.
     pub participants: u16,
+    /// Whether the orders of these participants are cancelled when a connection of theirs is lost.
+    pub cancels_on_disconnect: bool,
 }
 
 /// What a replica hears of.
@@ -226,6 +228,12 @@ impl Replica {
                 if let Some(outbox) = self.links.outbox(link) {
                     let node = Arc::clone(&self.node);
                     tokio::spawn(publishing::serve_own(node, outbox, symbol, participant));
+                }
+            }
+            ToReplica::Lost(participant) => {
+                if let Some(outbox) = self.links.outbox(link).filter(|_| self.leads) {
+                    let node = Arc::clone(&self.node);
+                    tokio::spawn(log::cancel_lost(node, outbox, participant));
                 }
             }
             ToReplica::Fetch { symbol, from } => {

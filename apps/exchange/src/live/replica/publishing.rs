@@ -27,7 +27,10 @@ pub(super) async fn serve(node: Arc<Node<Exchange>>, outbox: Outbox, symbol: Sym
             return;
         }
         Ok(Answer::Forgotten) => match query(Query::Orders(symbol)).await {
-            Ok(Answer::Orders(open)) => FromReplica::Book(BookSnapshot::of(symbol, &open)),
+            Ok(Answer::Orders(open)) => FromReplica::Book {
+                from,
+                snapshot: BookSnapshot::of(symbol, &open),
+            },
             _ => return,
         },
         _ => return,

@@ -121,6 +121,11 @@ pub(crate) fn report_text(report: &Report) -> String {
     format!("{{\"report\":{}}}", quoted(&what))
 }
 
+/// Something that is said of a session.
+pub(crate) fn notice_text(what: &impl ToString) -> String {
+    format!("{{\"report\":{}}}", quoted(&what.to_string()))
+}
+
 fn answer(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done => "done".to_owned(),

@@ -3,7 +3,7 @@
 mod json;
 mod websocket;
 
-pub(super) use json::{View, orders_text, report_text, view_text};
+pub(super) use json::{View, notice_text, orders_text, report_text, view_text};
 pub(super) use websocket::{WebMessage, text_frame};
 
 use std::collections::BTreeMap;
