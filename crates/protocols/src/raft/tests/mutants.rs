@@ -2,7 +2,7 @@
 
 use super::net::Net;
 use super::schedules as play;
-use super::{replay, schedules};
+use super::{replay, schedules, schedules_lives};
 use crate::raft::{Config, Fault, Raft, Record};
 use crate::registry::{Protocol, Sabotage};
 use crate::shared::faults::Faults;
@@ -50,6 +50,12 @@ fn forget_vote() {
     let mut net = Net::new(3, &[]);
     net.watch.forget = Some(Record::is_vote);
     play::a_voter_that_restarts(net);
+}
+
+#[test]
+#[should_panic(expected = "(R5)")]
+fn hasty() {
+    schedules_lives::a_leader_that_loses_power(true);
 }
 
 #[test]

@@ -1,11 +1,49 @@
-//! Replicas that lose their promises, and come back.
+//! Replicas that lose what was not flushed, or all their promises, and come back.
 
 use super::net::Net;
 use crate::raft::Timer;
+use quorate_core::{Base, Input, Lsn, Slot};
 
 const A: usize = 0;
 const B: usize = 1;
 const C: usize = 2;
+
+/// A's disk is slow: B alone has x when A loses power. C leads by A's vote, and does not reach B.
+pub(super) fn a_leader_that_loses_power(counts_early: bool) -> Net {
+    let mut net = Net::led_by(A, 3, &[]);
+    net.nodes[A].is_stuck = true;
+    net.isolate(C);
+    let x = net.write(A);
+    net.pass(A, B);
+    if counts_early {
+        net.step(A, Input::Durable(Lsn(u64::MAX)));
+    }
+    net.pass(B, A);
+    assert_eq!(net.times(A, x), usize::from(counts_early));
+    net.crash(A);
+    net.lose_all();
+    // What was decided last was not flushed either.
+    let node = &mut net.nodes[A];
+    node.log.truncate(2);
+    node.base = Default::default();
+    for (slot, entry) in (0..).map(Slot).zip(&node.log) {
+        node.base.advance(slot, entry.as_ref());
+    }
+    net.restart(A);
+    net.cut.clear();
+    net.isolate(B);
+    net.hint(A, false);
+    net.hint(A, true);
+    net.write(C);
+    net.elect(C);
+    assert!(net.leads(C) && net.times(A, x) == 0);
+    net
+}
+
+#[test]
+fn the_own_entry_counts_when_it_is_durable() {
+    a_leader_that_loses_power(false);
+}
 
 /// A replica that lost its promises appends nothing and votes for nobody, but learns, and its clients are
 /// served; when enough others know of its new life, it votes.
