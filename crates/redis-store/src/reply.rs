@@ -1,6 +1,7 @@
 //! Replies of commands.
 
 use crate::fault::Fault;
+use bytes::Bytes;
 use quorate_resp::{ReplyWriter, Resp};
 use std::ops::{Deref, DerefMut};
 
@@ -25,10 +26,31 @@ impl DerefMut for Reply {
 /// Bytes of most replies, at most.
 const SHORT_BYTES: usize = 64;
 
+/// The reply to most commands that write, which takes no memory.
+const OK: &[u8] = b"+OK\r\n";
+
 impl Reply {
     pub(crate) fn new(resp: Resp) -> Self {
-        let out = Vec::with_capacity(SHORT_BYTES);
+        Reply::behind(Vec::with_capacity(SHORT_BYTES), resp)
+    }
+
+    /// Writes behind what is there.
+    pub(crate) fn behind(out: Vec<u8>, resp: Resp) -> Self {
         Reply(ReplyWriter::behind(out, resp))
+    }
+
+    /// Everything that was written, and empty space to write further replies to.
+    pub(crate) fn finish(self) -> (Bytes, Vec<u8>) {
+        let mut written = self.0.into_vec();
+        if written.len() > SHORT_BYTES {
+            return (written.into(), Vec::new());
+        }
+        let replies = match &written[..] {
+            OK => Bytes::from_static(OK),
+            short => Bytes::copy_from_slice(short),
+        };
+        written.clear();
+        (replies, written)
     }
 
     pub(crate) fn into_writer(self) -> ReplyWriter {

@@ -93,6 +93,10 @@ pub struct Store {
     users: Option<Arc<UserTable>>,
     subscribers: Option<Arc<dyn Subscribers>>,
     loading: Loading,
+    /// Where the names of commands are written, of which versions are made.
+    names: Encoder,
+    /// Where replies are written that are copied to their place.
+    replies: Vec<u8>,
 }
 
 impl fmt::Debug for Store {
@@ -146,8 +150,9 @@ impl Store {
         let Ok(request) = Request::from_bytes(body.clone()) else {
             return Bytes::new();
         };
-        let mut out = Reply::new(request.resp);
-        let mut exec = Exec::new(&mut self.databases, request.db, version(at));
+        let version = self.version(at);
+        let mut out = Reply::behind(std::mem::take(&mut self.replies), request.resp);
+        let mut exec = Exec::new(&mut self.databases, request.db, version);
         let subscribers = self.subscribers.as_deref();
         if subscribers.is_some_and(Subscribers::awaits_elements) {
             exec.note_changes();
@@ -157,7 +162,9 @@ impl Store {
         if let Some(subscribers) = subscribers {
             exec.tell(subscribers);
         }
-        out.into_writer().into_bytes()
+        let (replies, space) = out.finish();
+        self.replies = space;
+        replies
     }
 
     /// Changes users. The reply is the same in both versions of the protocol.
@@ -165,9 +172,10 @@ impl Store {
         let Ok(change) = UsersChange::from_bytes(body.clone()) else {
             return Bytes::new();
         };
+        let version = self.version(at);
         let mut out = Reply::new(Resp::Two);
         let changed = dispatch::admit_change(at.admission)
-            .and_then(|()| change.apply(self.users.as_ref(), version(at)));
+            .and_then(|()| change.apply(self.users.as_ref(), version));
         match changed {
             Ok((users, deleted)) => {
                 self.users = Some(Arc::new(users));
@@ -186,6 +194,13 @@ impl Store {
     #[must_use]
     pub fn users(&self) -> Option<&UserTable> {
         self.users.as_deref()
+    }
+
+    /// The version of what a command changes: a name that no other command has, wherever it ends up in the log.
+    fn version(&mut self, at: At) -> u64 {
+        at.payload.entry.encode(&mut self.names);
+        self.names.u32(at.index);
+        xxh3_64(&self.names.take_bytes()).max(1)
     }
 
     fn tell_users(&self) {
@@ -208,7 +223,8 @@ impl Store {
         let random = RefCell::new(Random::new(clock_ns));
         let clock_ms = clock_ns / NS_PER_MS;
         let view = || View::new(&self.databases, db, clock_ms, &is_due, &random);
-        let mut out = Reply::new(resp);
+        // Without room to begin with: one string gets as much as it takes.
+        let mut out = Reply::behind(Vec::new(), resp);
         let asking = dispatch::asking(self.users.as_deref(), asker);
         dispatch::answer(view, calls, &asking, &mut out);
         match is_due.get() {
@@ -249,14 +265,6 @@ impl Store {
             databases: databases.collect(),
         }
     }
-}
-
-/// The version of what a command changes: a name that no other command has, wherever it ends up in the log.
-fn version(at: At) -> u64 {
-    let mut name = Encoder::new();
-    at.payload.entry.encode(&mut name);
-    name.u32(at.index);
-    xxh3_64(&name.into_bytes()).max(1)
 }
 
 impl Application for Store {

@@ -24,6 +24,37 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     }
 }
 
+/// Bytes of an integer, at most: a minus sign and 19 digits.
+const INTEGER_BYTES_MAX: usize = 20;
+
+/// An integer as text.
+pub(crate) struct IntegerText {
+    /// The text is at the end.
+    bytes: [u8; INTEGER_BYTES_MAX],
+    begin: usize,
+}
+
+impl IntegerText {
+    pub(crate) fn new(value: i64) -> IntegerText {
+        let (mut bytes, mut begin) = ([b'-'; INTEGER_BYTES_MAX], INTEGER_BYTES_MAX);
+        let mut left = value.unsigned_abs();
+        loop {
+            begin -= 1;
+            bytes[begin] = b'0' + (left % 10) as u8;
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        begin -= usize::from(value < 0);
+        IntegerText { bytes, begin }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.begin..]
+    }
+}
+
 /// Significant digits of a double: as many as tell any two apart.
 const DIGITS: i32 = 17;
 
@@ -63,6 +94,8 @@ mod tests {
     fn integers_have_one_spelling() {
         for value in [0, 1, -1, 10, i64::MAX, i64::MIN, -90] {
             assert_eq!(parse_integer(value.to_string().as_bytes()), Some(value));
+            let text = IntegerText::new(value);
+            assert_eq!(text.as_bytes(), value.to_string().as_bytes());
         }
         for text in [
             "",

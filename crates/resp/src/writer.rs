@@ -1,10 +1,11 @@
 //! Replies as they are written.
 
-use crate::number::format_double;
+use crate::number::{IntegerText, format_double};
 use crate::version::Resp;
 use bytes::Bytes;
-use std::fmt::Display;
-use std::io::Write;
+
+/// The end of a line, and of what has a length.
+const END: &[u8] = b"\r\n";
 
 /// Writes replies in one version of the protocol.
 ///
@@ -91,7 +92,13 @@ impl ReplyWriter {
 
     /// A string of bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.number(b'$', bytes.len());
+        // All at once: room that grows by and by is copied each time.
+        let length = IntegerText::new(bytes.len() as i64);
+        self.out
+            .reserve(1 + length.as_bytes().len() + END.len() + bytes.len() + END.len());
+        self.out.push(b'$');
+        self.out.extend_from_slice(length.as_bytes());
+        self.end();
         self.out.extend_from_slice(bytes);
         self.end();
     }
@@ -114,30 +121,30 @@ impl ReplyWriter {
 
     /// The beginning of an array: so many replies follow.
     pub fn array(&mut self, count: usize) {
-        self.number(b'*', count);
+        self.length(b'*', count);
     }
 
     /// The beginning of a map: so many pairs follow.
     pub fn map(&mut self, pairs: usize) {
         match self.resp {
-            Resp::Two => self.number(b'*', 2 * pairs),
-            Resp::Three => self.number(b'%', pairs),
+            Resp::Two => self.length(b'*', 2 * pairs),
+            Resp::Three => self.length(b'%', pairs),
         }
     }
 
     /// The beginning of a set: so many members follow.
     pub fn set(&mut self, count: usize) {
         match self.resp {
-            Resp::Two => self.number(b'*', count),
-            Resp::Three => self.number(b'~', count),
+            Resp::Two => self.length(b'*', count),
+            Resp::Three => self.length(b'~', count),
         }
     }
 
     /// The beginning of a push, which no request asked for: so many replies follow.
     pub fn push(&mut self, count: usize) {
         match self.resp {
-            Resp::Two => self.number(b'*', count),
-            Resp::Three => self.number(b'>', count),
+            Resp::Two => self.length(b'*', count),
+            Resp::Three => self.length(b'>', count),
         }
     }
 
@@ -163,7 +170,7 @@ impl ReplyWriter {
         match self.resp {
             Resp::Two => self.bulk(text.as_bytes()),
             Resp::Three => {
-                self.number(b'=', text.len() + 4);
+                self.length(b'=', text.len() + 4);
                 self.out.extend_from_slice(b"txt:");
                 self.out.extend_from_slice(text.as_bytes());
                 self.end();
@@ -186,14 +193,19 @@ impl ReplyWriter {
         self.end();
     }
 
-    fn number(&mut self, kind: u8, number: impl Display) {
+    fn number(&mut self, kind: u8, number: i64) {
         self.out.push(kind);
-        write!(self.out, "{number}").expect("memory takes everything");
+        self.out
+            .extend_from_slice(IntegerText::new(number).as_bytes());
         self.end();
     }
 
+    fn length(&mut self, kind: u8, length: usize) {
+        self.number(kind, length as i64);
+    }
+
     fn end(&mut self) {
-        self.out.extend_from_slice(b"\r\n");
+        self.out.extend_from_slice(END);
     }
 }
 
