@@ -156,7 +156,8 @@ impl Connected {
             Ok(()) = users.changed() => Ok(()),
             // An error means that nobody is left to say so: then it is time as well.
             _ = stopping.wait_for(|stop| *stop) => Err(End::Told),
-            () = sleep(silence_max), if is_incomplete => Err(End::Closed),
+            // It begins, and reads a clock, when it is first asked.
+            () = async { sleep(silence_max).await }, if is_incomplete => Err(End::Closed),
         }
     }
 
@@ -210,7 +211,9 @@ impl Connected {
         let more = missing.min(ARGUMENT_STEP_BYTES).max(self.read_bytes);
         let held = self.session.held_bytes() - self.session.input_bytes;
         let wanted = held + self.input.len() + more;
-        if let Some(more) = wanted.checked_sub(self.session.charge.bytes()) {
+        if let Some(more) = wanted.checked_sub(self.session.charge.bytes())
+            && self.session.charge.try_add(more).is_err()
+        {
             let added = self
                 .session
                 .charge

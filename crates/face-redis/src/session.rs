@@ -10,9 +10,13 @@ use crate::subscriber::Subscriber;
 use quorate_redis_store::{UserTable, Watched};
 use quorate_resp::{ReplyWriter, Resp};
 use quorate_server::Charge;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -84,6 +88,17 @@ pub(crate) enum Closing {
 /// What a request came to: the connection goes on, or is to end.
 pub(crate) type Step = Result<(), Closing>;
 
+/// What I/O comes to that takes no longer than so. No clock is read for what is done at once.
+async fn within<T>(most: Duration, io: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let mut io = pin!(io);
+    match poll_fn(|context| Poll::Ready(io.as_mut().poll(context))).await {
+        Poll::Ready(done) => done,
+        Poll::Pending => timeout(most, io)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+    }
+}
+
 impl Session {
     /// The session of a connection that has just begun.
     pub(crate) fn new(
@@ -149,18 +164,15 @@ impl Session {
         }
         let resp = self.out.resp();
         let mut replies = std::mem::replace(&mut self.out, ReplyWriter::new(resp)).into_vec();
-        let late = |_| Err(io::ErrorKind::TimedOut.into());
         let stall_max = self.server.limits.stall_max;
         let mut rest = &replies[..];
         while !rest.is_empty() {
-            let written = timeout(stall_max, self.stream.write(rest)).await;
-            match written.unwrap_or_else(late)? {
+            match within(stall_max, self.stream.write(rest)).await? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 written => rest = &rest[written..],
             }
         }
-        let flushed = timeout(stall_max, self.stream.flush()).await;
-        flushed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        within(stall_max, self.stream.flush()).await?;
         if replies.capacity() <= REPLIES_BYTES_MAX {
             replies.clear();
             self.out = ReplyWriter::behind(replies, resp);
