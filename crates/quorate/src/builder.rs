@@ -6,18 +6,17 @@ use crate::error::StartError;
 use crate::node::Node;
 use crate::options::{Clock, Durability, Options, Protocol, Tls, Transport};
 use crate::replicated::Replicated;
+use crate::security::peer_security;
 use crate::state_machine::StateMachine;
 use quorate_core::ReplicaId;
 use quorate_server::{
-    ClockSource, Layout, MemberInfo, PeerLinks, PeerSecret, PeerSecurity, PeerTls, ServerConfig,
-    ServerError, bind, bind_datagrams, embed,
+    Layout, MemberInfo, PeerLinks, PeerSecurity, ServerConfig, ServerError, bind, bind_datagrams,
+    embed,
 };
-use quorate_tls::{Acceptor, AllowedNames, ClientFiles, Connector, Parameters, ServerFiles};
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -171,7 +170,7 @@ impl<S: StateMachine> NodeBuilder<S> {
     pub async fn start(self) -> Result<Node<S>, StartError> {
         let options = self.options;
         options.check()?;
-        let security = options.security()?;
+        let security = peer_security(options.tls.as_ref(), options.secret.as_deref())?;
         let (peers, place) = match &options.transport {
             Transport::InProcess(rings) => {
                 let place = begin::alone(&options)?;
@@ -197,12 +196,7 @@ impl<S: StateMachine> NodeBuilder<S> {
                 true => Layout::Threaded,
                 false => Layout::Fused,
             },
-            clock: match options.clock {
-                Clock::Kernel => ClockSource::Kernel,
-                Clock::Within(error) => {
-                    ClockSource::Declared(u64::try_from(error.as_nanos()).unwrap_or(u64::MAX))
-                }
-            },
+            clock: options.clock.source(),
             ..ServerConfig::embedded(place.folder, peers, place.others)
         };
         let app = Replicated::<S>::telling(effects.clone());
@@ -252,34 +246,4 @@ impl Options {
         };
         Ok((peers, place))
     }
-
-    fn security(&self) -> Result<PeerSecurity, StartError> {
-        let tls = self.tls.as_ref().map(peer_tls).transpose();
-        let secret = self.secret.as_ref().map(|file| PeerSecret::read(file));
-        Ok(PeerSecurity {
-            tls: tls.map_err(StartError::new)?.map(Arc::new),
-            secret: secret.transpose().map_err(StartError::new)?.map(Arc::new),
-            takes_plain: false,
-        })
-    }
-}
-
-fn peer_tls(tls: &Tls) -> Result<PeerTls, quorate_tls::TlsError> {
-    Ok(PeerTls {
-        acceptor: Acceptor::new(ServerFiles {
-            certificate: tls.certificate.clone(),
-            key: tls.key.clone(),
-            authorities: Some(tls.authorities.clone()),
-            revoked: None,
-            allowed: AllowedNames::default(),
-            parameters: Parameters::default(),
-            languages: &[],
-        })?,
-        connector: Connector::new(ClientFiles {
-            authorities: Some(tls.authorities.clone()),
-            certificate: Some((tls.certificate.clone(), tls.key.clone())),
-            ..ClientFiles::default()
-        })?,
-        checks_addresses: true,
-    })
 }

@@ -1,8 +1,8 @@
 //! A client, whose requests are applied at most once.
 
-use crate::envelope::{Envelope, Outcome};
+use crate::envelope::Envelope;
 use crate::error::Error;
-use crate::node::{Node, encoded, no_reply, reply};
+use crate::orders::{Orders, encoded, reply};
 use crate::state_machine::{ClientId, RequestId, StateMachine};
 use std::fmt;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use std::time::Instant;
 /// It has one request under way at a time; who wants more begins more clients. The replicas know 10,000: the one that
 /// was silent for longest is forgotten, and its requests are refused from then on.
 pub struct Client<'a, S: StateMachine> {
-    node: &'a Node<S>,
+    orders: Orders<'a, S>,
     id: ClientId,
     next: u64,
     who: u32,
@@ -28,31 +28,10 @@ impl<S: StateMachine> fmt::Debug for Client<'_, S> {
     }
 }
 
-impl<S: StateMachine> Node<S> {
-    /// Begins a client, whose requests are applied at most once however often they are sent.
-    ///
-    /// # Errors
-    /// See [`Node::submit`]; asking again is harmless.
-    pub async fn client(&self) -> Result<Client<'_, S>, Error> {
-        let deadline = Instant::now() + self.timeout();
-        match self.order(&Envelope::Open, 0, deadline).await? {
-            Outcome::Opened(id) => Ok(Client::new(self, id, 1)),
-            other => Err(no_reply(other)),
-        }
-    }
-
-    /// Goes on with a client that was begun on another node, or before this process was started: `next` is the number
-    /// of its next request, or of the last one, to learn what that came to.
-    #[must_use]
-    pub fn resume(&self, id: ClientId, next: u64) -> Client<'_, S> {
-        Client::new(self, id, next)
-    }
-}
-
 impl<'a, S: StateMachine> Client<'a, S> {
-    pub(crate) fn new(node: &'a Node<S>, id: ClientId, next: u64) -> Self {
+    pub(crate) fn new(orders: Orders<'a, S>, id: ClientId, next: u64) -> Self {
         Client {
-            node,
+            orders,
             id,
             next,
             who: 0,
@@ -66,7 +45,8 @@ impl<'a, S: StateMachine> Client<'a, S> {
         self
     }
 
-    /// The client's name: with it and [`Client::next`], it goes on elsewhere ([`Node::resume`]).
+    /// The client's name: with it and [`Client::next`], it goes on elsewhere
+    /// ([`Node::resume`](crate::Node::resume), [`Gateway::resume`](crate::Gateway::resume)).
     #[must_use]
     pub fn id(&self) -> ClientId {
         self.id
@@ -78,20 +58,21 @@ impl<'a, S: StateMachine> Client<'a, S> {
         self.next
     }
 
-    /// Has a command applied, at most once. It is sent again under the same number for twice the node's timeout.
+    /// Has a command applied, at most once. It is sent again under the same number for twice the timeout
+    /// of the node or gateway.
     ///
     /// # Errors
     /// With [`Error::Unknown`] the number stays the next one: submit the same command to learn what it came to, here or
-    /// through another node. After all others nothing was done.
+    /// through another node or gateway. After all others nothing was done.
     pub async fn submit(&mut self, command: &S::Command) -> Result<S::Reply, Error> {
         let id = RequestId {
             client: self.id,
             number: self.next,
         };
         let envelope = Envelope::Request(id, encoded(command)?);
-        let deadline = Instant::now() + 2 * self.node.timeout();
+        let deadline = Instant::now() + 2 * self.orders.timeout();
         let outcome = loop {
-            match self.node.order(&envelope, self.who, deadline).await {
+            match self.orders.order(&envelope, self.who, deadline).await {
                 Err(Error::Unknown(_)) if Instant::now() < deadline => {}
                 other => break other?,
             }

@@ -59,6 +59,7 @@
 //! | run it | [`Node`], [`Status`], [`MemberStatus`], [`StartError`] |
 //! | ask | [`Node::submit`], [`Node::query`], [`Freshness`], [`Error`] |
 //! | ask again without doing it twice | [`Client`], [`ClientId`], [`RequestId`] |
+//! | ask without being a member | [`Gateway`], [`GatewayBuilder`] |
 //! | see what happens | [`Node::watch_effects`], [`Effects`], [`Effect`] |
 //! | run a cluster in a test | [`Cluster`] |
 //! | run it on other things than nodes | [`Replicated`], [`Cut`] |
@@ -89,10 +90,13 @@ mod effects;
 mod envelope;
 mod error;
 mod format;
+mod gateway;
 mod message;
 mod node;
 mod options;
+mod orders;
 mod replicated;
+mod security;
 mod sessions;
 mod state_machine;
 
@@ -103,6 +107,7 @@ pub use cluster::Cluster;
 pub use effects::{Effect, Effects};
 pub use error::{Error, StartError};
 pub use format::{FormatError, decode, encode};
+pub use gateway::{Gateway, GatewayBuilder};
 pub use message::{Message, Raw};
 pub use node::{MemberStatus, Node, Status};
 pub use options::{Clock, Durability, Freshness, Protocol, Tls, Transport};

@@ -1,23 +1,19 @@
 //! A node that runs.
 
+use crate::client::Client;
 use crate::effects::{EffectSender, Effects};
-use crate::envelope::{Envelope, Outcome};
 use crate::error::{Error, StartError};
-use crate::message::Message;
 use crate::options::{Freshness, Protocol};
+use crate::orders::{Orders, RETRY_PAUSE, is_early};
 use crate::replicated::Replicated;
-use crate::state_machine::StateMachine;
-use bytes::Bytes;
-use quorate_core::{Principal, ReplicaId, Wire};
+use crate::state_machine::{ClientId, StateMachine};
+use quorate_core::ReplicaId;
 use quorate_server::{ChangeError, Consistency, Embedded, Failure, GroupChange, Handle};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout_at;
-
-/// The pause before a request that came too early is made again.
-const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// A member of the cluster in this process. Put it into an `Arc` to share it between tasks.
 ///
@@ -102,10 +98,23 @@ impl<S: StateMachine> Node<S> {
     /// # Errors
     /// See [`Node::submit`].
     pub async fn submit_as(&self, who: u32, command: S::Command) -> Result<S::Reply, Error> {
-        let body = encoded(&command)?;
-        let deadline = Instant::now() + self.timeout;
-        let outcome = self.order(&Envelope::Once(body), who, deadline).await?;
-        reply::<S>(outcome)
+        self.orders().submit(who, &command).await
+    }
+
+    /// Begins a client, whose requests are applied at most once however often they are sent.
+    ///
+    /// # Errors
+    /// See [`Node::submit`]; asking again is harmless.
+    pub async fn client(&self) -> Result<Client<'_, S>, Error> {
+        let orders = self.orders();
+        Ok(Client::new(orders, orders.open().await?, 1))
+    }
+
+    /// Goes on with a client that was begun on another node, or before this process was started: `next` is the number
+    /// of its next request, or of the last one, to learn what that came to.
+    #[must_use]
+    pub fn resume(&self, id: ClientId, next: u64) -> Client<'_, S> {
+        Client::new(self.orders(), id, next)
     }
 
     /// Answers a query from a state that everything is in which completed before.
@@ -239,77 +248,11 @@ impl<S: StateMachine> Node<S> {
         &self.embedded.handle
     }
 
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
+    fn orders(&self) -> Orders<'_, S> {
+        Orders::new(self.handle(), self.timeout)
     }
-
-    /// Orders a command, and asks again until the deadline where nothing was done.
-    pub(crate) async fn order(
-        &self,
-        envelope: &Envelope,
-        who: u32,
-        deadline: Instant,
-    ) -> Result<Outcome, Error> {
-        let body = envelope.to_bytes();
-        loop {
-            let write = self.handle().write(body.clone(), Principal(who));
-            let written = timeout_at(deadline.into(), write).await;
-            let failure = match written.unwrap_or(Err(Failure::Timeout)) {
-                Ok(result) => return read_outcome(result),
-                Err(failure) => failure,
-            };
-            if !is_early(failure) || Instant::now() >= deadline {
-                return Err(Error::of_submit(failure));
-            }
-            tokio::time::sleep(RETRY_PAUSE).await;
-        }
-    }
-}
-
-/// Whether nothing was done, and the same may work in a moment.
-fn is_early(failure: Failure) -> bool {
-    matches!(failure, Failure::NotServing | Failure::Overloaded)
-}
-
-fn read_outcome(result: Bytes) -> Result<Outcome, Error> {
-    let unreadable = |error| Error::Unknown(format!("the result cannot be read: {error}"));
-    Outcome::from_bytes(result).map_err(unreadable)
 }
 
 fn stopped() -> Error {
     Error::of_submit(Failure::Stopped)
-}
-
-pub(crate) fn encoded<C: Message>(command: &C) -> Result<Bytes, Error> {
-    let body = command.to_bytes();
-    body.map_err(|error| Error::Refused(format!("the command cannot be written: {error}")))
-}
-
-/// The state machine's reply in an outcome.
-pub(crate) fn reply<S: StateMachine>(outcome: Outcome) -> Result<S::Reply, Error> {
-    let unreadable = |error| Error::Unknown(format!("the reply cannot be read: {error}"));
-    match outcome {
-        Outcome::Reply(reply) => S::Reply::from_bytes(&reply).map_err(unreadable),
-        other => Err(no_reply(other)),
-    }
-}
-
-/// Why an outcome is no reply.
-pub(crate) fn no_reply(outcome: Outcome) -> Error {
-    match outcome {
-        Outcome::Refused(why) => Error::Refused(why),
-        Outcome::Forgotten => Error::Unknown(
-            "the client is not known any more, after it was silent for long: begin a new one"
-                .to_owned(),
-        ),
-        Outcome::Overtaken => {
-            Error::Unknown("a later request of this client was applied before".to_owned())
-        }
-        Outcome::Unreplied(why) => Error::Unknown(format!(
-            "the command was carried out, and its reply has no form: {why}"
-        )),
-        Outcome::Reply(_) | Outcome::Opened(_) => {
-            Error::Unknown("the result is that of another kind of command".to_owned())
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! What a node is told before it starts.
 
 use quorate_core::{ClusterId, Durability as CoreDurability, Incarnation, ReplicaId};
-use quorate_server::Rings;
+use quorate_server::{ClockSource, Rings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -92,6 +92,17 @@ pub enum Clock {
     Within(Duration),
 }
 
+impl Clock {
+    pub(crate) fn source(self) -> ClockSource {
+        match self {
+            Clock::Kernel => ClockSource::Kernel,
+            Clock::Within(error) => {
+                ClockSource::Declared(u64::try_from(error.as_nanos()).unwrap_or(u64::MAX))
+            }
+        }
+    }
+}
+
 /// How fresh the state has to be that a query is answered from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Freshness {
@@ -125,7 +136,7 @@ pub(crate) struct Options {
 }
 
 /// How long a request may take, unless told.
-const TIMEOUT: Duration = Duration::from_secs(4);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
 
 impl Options {
     pub(crate) fn new(cluster: &str, id: u16) -> Options {
@@ -150,7 +161,7 @@ impl Options {
     }
 
     pub(crate) fn cluster_id(&self) -> ClusterId {
-        ClusterId(xxh3_128(format!("embedded\n{}", self.cluster).as_bytes()))
+        cluster_id(&self.cluster)
     }
 
     /// All members but this one, and where they are.
@@ -158,6 +169,11 @@ impl Options {
         let others = self.members.iter().filter(|(id, _)| **id != self.me);
         others.map(|(id, at)| (*id, at.clone())).collect()
     }
+}
+
+/// The id of the cluster with a name.
+pub(crate) fn cluster_id(name: &str) -> ClusterId {
+    ClusterId(xxh3_128(format!("embedded\n{name}").as_bytes()))
 }
 
 #[cfg(test)]

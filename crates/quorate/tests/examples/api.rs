@@ -43,6 +43,8 @@ fn nothing_is_public_that_the_page_does_not_list() {
             expected.extend(row(&name, &source));
         }
     }
+    let testing = fs::read_to_string(root.join("../../lab/testing/src/lib.rs")).unwrap();
+    expected.extend(row("testing", &testing));
     expected.sort_unstable();
     let listed: Vec<_> = page
         .lines()

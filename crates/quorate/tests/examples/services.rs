@@ -1,4 +1,4 @@
-//! The queue of jobs, and the locks over HTTP, with a replica that is lost.
+//! The queue of jobs, and the locks over HTTP, with a replica that is lost; and all ways into a cluster.
 
 use super::{PATIENCE, free_port, program};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -105,4 +105,28 @@ fn a_lock_goes_to_the_next_with_a_higher_token_after_a_kill() {
     assert_eq!(nodes[1].asked("DELETE", &late).unwrap().0, 404);
     let held = format!("/locks/printer/{second}");
     assert_eq!(nodes[1].asked("DELETE", &held).unwrap().0, 200);
+}
+
+/// Each way goes on with the sum of the one before it.
+#[test]
+fn a_node_a_gateway_and_a_linked_one_write_to_the_same_counter() {
+    let port = free_port(&[1, 2, 3, 11, 12, 13, 20]).to_string();
+    let output = Command::new(program("gateways"))
+        .args(["measure", &port, "50"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{error}");
+    let rows: Vec<_> = said.lines().skip(2).collect();
+    let ways = [
+        ("a node", 50),
+        ("a gateway", 100),
+        ("a gateway of its own", 150),
+    ];
+    assert_eq!(rows.len(), ways.len(), "{said}");
+    for (row, (way, sum)) in rows.iter().zip(ways) {
+        let is_row = row.starts_with(&format!("| {way} |")) && row.ends_with(&format!("| {sum} |"));
+        assert!(is_row, "{row}");
+    }
 }
