@@ -63,27 +63,30 @@ for participant in 0 1; do
 done
 wait "${engines[@]}"
 
-# What an engine has kept, and what it heard: each report once by its name, whether or not it came again.
+# What an engine has kept, and what it heard: a report that it had not noted before it died comes again, under its name.
 declare -A lots
+# The pairs of ClOrdID and ExecID in reports of a type, each once.
+pairs() { sed -n "/|150=$1|/s/.*|11=\([0-9]*\)|.*|17=\([^|]*\)|.*/\1 \2/p" | sort -u; }
+lines() { sed '/^$/d' | wc -l; }
 for participant in 0 1; do
   heard="$work/engine-$participant/heard"
   sent=$(cat "$work/engine-$participant"/store/*.body | tr '\001' '\n' | grep -c '^35=D$')
-  field() { tr '|' '\n' | sed -n "s/^$1=//p"; }
-  reports=$(grep '^report' "$heard" | grep '|35=8|')
-  accepted=$(grep '|150=0|' <<<"$reports" | field 11 | sort)
-  trades=$(grep '|150=F|' <<<"$reports" | field 17 | sort)
-  lots[$participant]=$(wc -l <<<"$trades")
-  echo "engine $participant: $sent orders sent, $(wc -l <<<"$accepted") accepted, ${lots[$participant]} trades heard," \
-    "$(grep -c '^asks' "$heard") times it asked for what it missed, $(grep -c '^asked' "$heard") times it was asked," \
-    "$(grep -c '^again' "$heard" || true) orders sent again," \
-    "$(grep -c '|43=Y|' <<<"$reports" || true) reports that came again"
-  [[ $(uniq <<<"$accepted" | wc -l) == "$sent" && $(wc -l <<<"$accepted") == "$sent" ]] ||
+  reports=$(grep '^report' "$heard" | tr -d '\r')
+  accepted=$(pairs 0 <<<"$reports")
+  trades=$(pairs F <<<"$reports")
+  lots[$participant]=$(lines <<<"$trades")
+  count() { grep -c "$1" "$heard" || true; }
+  echo "engine $participant: $sent orders sent, $(lines <<<"$accepted") accepted, ${lots[$participant]} trades heard;" \
+    "it asked $(count '^asks') times for what it missed, was asked $(count '^asked') times," \
+    "and sent $(count '^again') orders again; $(count '^report.*|43=Y|') reports came again"
+  [[ $(lines <<<"$accepted") == "$sent" && $(cut -d' ' -f1 <<<"$accepted" | uniq | lines) == "$sent" ]] ||
     { echo "exchange-fix: not every order was accepted once" >&2; exit 1; }
-  [[ $(uniq <<<"$trades" | wc -l) == "${lots[$participant]}" ]] ||
-    { echo "exchange-fix: a trade was told twice" >&2; exit 1; }
+  [[ $(cut -d' ' -f1 <<<"$trades" | uniq | lines) == "${lots[$participant]}" ]] ||
+    { echo "exchange-fix: an order of one lot traded twice" >&2; exit 1; }
   ! grep '^refused' "$heard" || { echo "exchange-fix: something was refused" >&2; exit 1; }
 done
-[[ ${lots[0]} == "${lots[1]}" ]] || { echo "exchange-fix: the sides were not told of equally many trades" >&2; exit 1; }
+[[ ${lots[0]} == "${lots[1]}" && ${lots[0]} -gt 0 ]] ||
+  { echo "exchange-fix: the sides were not told of equally many trades" >&2; exit 1; }
 grep -q '^asks' "$work"/engine-*/heard && grep -q '^asked' "$work"/engine-*/heard ||
   { echo "exchange-fix: nobody asked for anything" >&2; exit 1; }
-echo "every order was executed once"
+echo "every order was accepted once, and every trade was told to both sides"

@@ -32,10 +32,6 @@ TargetCompID=EXCHANGE
 """
 
 
-def field(message, tag):
-    return message.getField(tag) if message.isSetField(tag) else ""
-
-
 class Engine(fix.Application):
     def __init__(self, folder):
         super().__init__()
@@ -65,7 +61,8 @@ class Engine(fix.Application):
         kind = message.getHeader().getField(35)
         if kind == "2":
             self.note("asked", message)
-        if kind in "35":
+        # A log-out is answered by one without a text.
+        if kind == "3" or (kind == "5" and message.isSetField(58)):
             self.note("refused", message)
 
     def toApp(self, message, session):
