@@ -82,6 +82,7 @@ pub(crate) fn replica(mut options: Options) -> Done {
         durability: durability(&mut options, Durability::Disk)?,
         order_delay_ns: microseconds(&mut options, "delay", defaults.order_delay_ns)?,
         late_per_million: options.find("late-per-million")?,
+        engine_rate: options.take("engine-rate", defaults.engine_rate)?,
         hold_ns: microseconds(&mut options, "hold", defaults.hold_ns)?,
         symbols: options.take("symbols", defaults.symbols)?,
         participants: options.take("participants", defaults.participants)?,
@@ -126,6 +127,7 @@ fn exchange(options: &mut Options, defaults: ExchangeOptions) -> Result<Exchange
         participants: options.take("participants", defaults.participants)?.max(1),
         order_delay_ns: microseconds(options, "delay", defaults.order_delay_ns)?,
         late_per_million: options.find("late-per-million")?,
+        engine_rate: options.take("engine-rate", defaults.engine_rate)?,
         hold_ns: microseconds(options, "hold", defaults.hold_ns)?,
         protocol: protocol(options)?,
         durability: durability(options, defaults.durability)?,
@@ -166,12 +168,15 @@ pub(crate) fn bench(mut options: Options) -> Done {
             participants: exchange.participants,
             symbols: exchange.symbols,
             rate: options.take("rate", 2000)?,
-            time_ns: options.take("seconds", 10)? * 1_000_000_000,
+            time_ns: options
+                .take("seconds", 10_u64)?
+                .saturating_mul(1_000_000_000),
             seed: options.take("seed", 1)?,
         },
         exchange,
         way_ns: microseconds(&mut options, "way", 0)?,
         jitter_ns: microseconds(&mut options, "jitter", 0)?,
+        followed: options.take("followed", u16::MAX)?,
         kills,
     };
     options.finish()?;

@@ -6,11 +6,11 @@
 )]
 
 mod commands;
+mod figures;
 mod options;
 
 use options::Options;
-use quorate_exchange::Histogram;
-use quorate_exchange::simulated::{Saturated, Scenario, Seen, paper, saturate};
+use quorate_exchange::simulated::{Scenario, Seen};
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -20,17 +20,19 @@ usage: quorate-exchange COMMAND [--OPTION VALUE]...
 
 up        starts replicas and gateways on this machine, and participants who trade there with --rate
             --port 9100  --rate 0  --replicas 3  --gateways 2  --symbols 8  --participants 16  --folder exchange
-            --delay US  --late-per-million N  --hold US  --protocol multi-paxos  --durability disk
+            --delay US  --late-per-million N  --hold US  --engine-rate N  --protocol multi-paxos  --durability disk
             --tokens FILE  --cancel-on-disconnect
 bench     starts an exchange, has participants trade, checks what everybody is told, and prints what it measured
-            as up, and --rate 2000  --seconds 10  --kills 0  --way US  --jitter US  --seed 1
+            as up, and --rate 2000  --seconds 10  --kills 0  --way US  --jitter US  --seed 1  --followed N
 replica   runs one replica: --id N --members A,B,C --gateways ADDRESS --folder FOLDER, and options of up
 gateway   runs one gateway: --id N --replicas A,B,C --orders ADDRESS --feed ADDRESS --web ADDRESS
             --listen-fix ADDRESS --folder FOLDER  --tokens FILE  --cancel-on-disconnect  --idle 30
 simulate  runs seeds of an exchange in virtual time, with leaders, gateways, clocks and the network at fault, and
           checks everything that must hold; it ends at the first seed that fails: --from 0 --seeds 100
 figures   measures an exchange in virtual time, a machine for each role: 48 participants, 16 gateways, 100 symbols;
-          replicated beside unreplicated, with an engine of 43,100 orders/s: --requests 20000 --jitter US --seed 1";
+          replicated beside unreplicated, with an engine of 43,100 orders/s: --jitter US --seed 1 --long
+          --page FOLDER measures processes, too, for at most --minutes 8 with --seconds 2 at each rate, and writes the
+          page of results and its pictures there";
 
 fn simulate(mut options: Options) -> Result<(), String> {
     let (from, seeds): (u64, u64) = (options.take("from", 0)?, options.take("seeds", 100)?);
@@ -67,61 +69,18 @@ fn simulate(mut options: Options) -> Result<(), String> {
     Ok(())
 }
 
-fn figures(mut options: Options) -> Result<(), String> {
-    let requests = options.take("requests", 20_000)?;
-    let (jitter_us, seed): (u64, u64) = (options.take("jitter", 20)?, options.take("seed", 1)?);
-    options.finish()?;
-    let jitter_ns = jitter_us.saturating_mul(1000);
-    let base = paper(1, requests, jitter_ns);
-    println!(
-        "Virtual time, a machine for each role, {requests} orders a run. A packet is under way for {} us and an \
-         exponential time of mean {jitter_us} us.",
-        base.way_ns / 1000
-    );
-    println!(
-        "Orders are held for {} us, market data for {} us.",
-        base.order_delay_ns / 1000,
-        base.hold_ns / 1000
-    );
-    println!("| replicas | orders/s | unfair in | unfair out | answer p50 | answer p99 |");
-    println!("|---|---|---|---|---|---|");
-    for is_replicated in [false, true] {
-        let scenario = |rate| Scenario {
-            is_replicated,
-            ..paper(rate, requests, jitter_ns)
-        };
-        let Saturated { rate, seen } = saturate(scenario, seed)?;
-        let replicas = if is_replicated { 3 } else { 1 };
-        println!("| {replicas} | {rate} | {}", row(&seen));
-    }
-    Ok(())
-}
-
-fn row(seen: &Seen) -> String {
-    let share = |part: u64, of: u64| 100.0 * part as f64 / (of as f64).max(1.0);
-    let inbound = &seen.inbound_by_stamp;
-    let us = |latency: &Histogram, per_mille| latency.per_mille(per_mille) / 1000;
-    format!(
-        "{:.2} % | {:.2} % | {} us | {} us |",
-        share(inbound.before_any, inbound.requests),
-        share(seen.outbound.late, seen.outbound.messages),
-        us(&seen.latency, 500),
-        us(&seen.latency, 990)
-    )
-}
-
 fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let Some((command, rest)) = args.split_first() else {
         return Err(USAGE.into());
     };
-    let options = Options::read(rest, &["with-parent", "cancel-on-disconnect"])?;
+    let options = Options::read(rest, &["with-parent", "cancel-on-disconnect", "long"])?;
     match command.as_str() {
         "up" => commands::up(options),
         "bench" => commands::bench(options),
         "replica" => commands::replica(options),
         "gateway" => commands::gateway(options),
         "simulate" => Ok(simulate(options)?),
-        "figures" => Ok(figures(options)?),
+        "figures" => figures::figures(options),
         _ => Err(USAGE.into()),
     }
 }

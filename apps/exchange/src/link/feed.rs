@@ -66,7 +66,7 @@ impl FeedRequest {
     /// # Errors
     /// Why it is none; the connection has to end.
     pub fn take(received: &mut Vec<u8>) -> Result<Option<FeedRequest>, WireError> {
-        frame::take(received, |from| {
+        frame::take(received, frame::REQUEST_MAX, |from| {
             Ok(match from.u8()? {
                 b'F' => FeedRequest::Subscribe {
                     symbol: SymbolId(from.u16()?),
@@ -108,7 +108,7 @@ impl FeedFrame {
     /// # Errors
     /// Why it is none; the connection has to end.
     pub fn take(received: &mut Vec<u8>) -> Result<Option<FeedFrame>, WireError> {
-        frame::take(received, |from: &mut Reader<'_>| {
+        frame::take(received, frame::FRAME_MAX, |from: &mut Reader<'_>| {
             Ok(match from.u8()? {
                 b'P' => FeedFrame::Packet(Packet::read(from)?),
                 b'B' => FeedFrame::Book(BookSnapshot::read(from)?),

@@ -15,16 +15,22 @@ pub(super) fn framed(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
     out.bytes
 }
 
-/// Takes the first frame out of what a connection has received; `None` where its end is still to come.
+/// The most bytes of a frame after its length where nothing longer than a request comes: whoever announces more would
+/// have them kept.
+pub(super) const REQUEST_MAX: usize = 256;
+
+/// Takes the first frame, of at most so many bytes, out of what a connection has received; `None` where its end is still
+/// to come.
 pub(super) fn take<T>(
     received: &mut Vec<u8>,
+    most: usize,
     read: impl FnOnce(&mut Reader<'_>) -> Result<T, WireError>,
 ) -> Result<Option<T>, WireError> {
     let Some((length, rest)) = received.split_first_chunk() else {
         return Ok(None);
     };
     let length = u32::from_be_bytes(*length) as usize;
-    if length > FRAME_MAX {
+    if length > most {
         return Err(WireError::Value("length"));
     }
     let Some(body) = rest.get(..length) else {

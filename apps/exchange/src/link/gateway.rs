@@ -80,7 +80,7 @@ impl ToReplica {
     /// # Errors
     /// Why it is none; the connection has to end.
     pub fn take(received: &mut Vec<u8>) -> Result<Option<ToReplica>, WireError> {
-        frame::take(received, ToReplica::read)
+        frame::take(received, frame::REQUEST_MAX, ToReplica::read)
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {

@@ -189,7 +189,7 @@ impl FromReplica {
     /// # Errors
     /// Why it is none; the connection has to end.
     pub fn take(received: &mut Vec<u8>) -> Result<Option<FromReplica>, WireError> {
-        frame::take(received, FromReplica::read)
+        frame::take(received, frame::FRAME_MAX, FromReplica::read)
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {

@@ -157,3 +157,19 @@ fn frames_are_read_as_they_were_written() {
     ];
     pass(&requests, FeedRequest::to_bytes, FeedRequest::take);
 }
+
+/// Whoever sends requests cannot have a replica or a gateway wait for megabytes.
+#[test]
+fn a_request_that_announces_more_than_any_has_is_refused() {
+    for (length, is_refused) in [(frame::REQUEST_MAX, false), (frame::REQUEST_MAX + 1, true)] {
+        let announced = (length as u32).to_be_bytes().to_vec();
+        let taken = ToReplica::take(&mut announced.clone());
+        assert_eq!(taken.is_err(), is_refused, "{length}");
+        let taken = FeedRequest::take(&mut announced.clone());
+        assert_eq!(taken.is_err(), is_refused, "{length}");
+    }
+    let longest = u32::try_from(FRAME_MAX).unwrap();
+    let announced = (longest + 1).to_be_bytes().to_vec();
+    assert!(FromReplica::take(&mut announced.clone()).is_err());
+    assert!(FeedFrame::take(&mut announced.clone()).is_err());
+}

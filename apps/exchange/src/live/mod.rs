@@ -12,6 +12,7 @@
 mod bench;
 mod clock;
 mod connection;
+mod cpu;
 mod gateway;
 mod generator;
 mod place;
@@ -25,7 +26,7 @@ mod tokens;
 mod up;
 mod web;
 
-pub use bench::{BenchOptions, BenchSeen, bench};
+pub use bench::{BenchOptions, BenchSeen, CpuSeen, RunningBench, bench};
 pub use clock::now;
 pub use gateway::{GatewayOptions, run as run_gateway};
 pub use generator::{Load, LoadSeen, trade};

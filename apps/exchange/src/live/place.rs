@@ -25,6 +25,8 @@ pub struct ExchangeOptions {
     /// How many of a million requests may come late: the leader chooses its delay by that. Where it is not told, the
     /// delay stays.
     pub late_per_million: Option<u32>,
+    /// How many orders the engine takes in a second at most; 0 is as many as it can.
+    pub engine_rate: u64,
     /// The time for which gateways hold market data, in ns.
     pub hold_ns: u64,
     /// The protocol by which replicas agree.
@@ -48,6 +50,7 @@ impl Default for ExchangeOptions {
             participants: 16,
             order_delay_ns: 1_000_000,
             late_per_million: None,
+            engine_rate: 0,
             hold_ns: 2_000_000,
             protocol: Protocol::default(),
             durability: Durability::default(),
@@ -78,10 +81,19 @@ pub struct Places {
 impl Places {
     /// Places at ports from one on: those of replicas for each other, those of replicas for gateways, and those of
     /// gateways for orders, for the feed, for browsers and for FIX.
-    #[must_use]
-    pub fn from_port(options: &ExchangeOptions, port: u16) -> Places {
-        let mut ports = port..;
-        Places::at(options, || ports.next().unwrap_or(u16::MAX))
+    ///
+    /// # Errors
+    /// There are not so many ports.
+    pub fn from_port(options: &ExchangeOptions, port: u16) -> Result<Places, String> {
+        let count = port_count(options);
+        let left = usize::from(u16::MAX - port) + 1;
+        if count > left {
+            return Err(format!(
+                "{count} ports are needed, and there are {left} from {port} on"
+            ));
+        }
+        let mut ports = port..=u16::MAX;
+        Ok(Places::at(options, || ports.next().unwrap_or(u16::MAX)))
     }
 
     /// Places at ports that are free, below those that connections on their way out are given: one of these might take
@@ -90,7 +102,7 @@ impl Places {
     /// # Errors
     /// Why there are none.
     pub fn free(options: &ExchangeOptions) -> io::Result<Places> {
-        let count = 2 * usize::from(options.replicas) + 4 * usize::from(options.gateways);
+        let count = port_count(options);
         let first = fastrand::u16(FREE_PORTS);
         let tried = (first..FREE_PORTS.end).chain(FREE_PORTS.start..first);
         // All of them are taken at a time, so that no port comes twice.
@@ -120,5 +132,24 @@ impl Places {
             webs: addresses(options.gateways),
             fixes: addresses(options.gateways),
         }
+    }
+}
+
+/// How many ports an exchange takes.
+fn port_count(options: &ExchangeOptions) -> usize {
+    2 * usize::from(options.replicas) + 4 * usize::from(options.gateways)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_ports_suffice_and_no_others_are_made_up() {
+        let options = ExchangeOptions::default();
+        let first = u16::MAX - (port_count(&options) as u16 - 1);
+        let places = Places::from_port(&options, first).unwrap();
+        assert_eq!(places.webs.last().unwrap(), "127.0.0.1:65535");
+        assert!(Places::from_port(&options, first + 1).is_err());
     }
 }

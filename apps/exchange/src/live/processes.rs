@@ -180,6 +180,7 @@ fn replica_args(options: &ExchangeOptions, places: &Places, at: usize) -> Vec<St
         ("protocol", options.protocol.name().to_owned()),
         ("durability", durability.to_owned()),
         ("delay", (options.order_delay_ns / 1000).to_string()),
+        ("engine-rate", options.engine_rate.to_string()),
         ("hold", (options.hold_ns / 1000).to_string()),
         ("symbols", options.symbols.to_string()),
         ("participants", options.participants.to_string()),

@@ -7,12 +7,12 @@ use crate::simulated::exponential;
 use fastrand::Rng;
 use std::io;
 use std::net::TcpListener as StdListener;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// How many pieces are under way in one direction of a connection.
 const PIECES_MAX: usize = 4096;
@@ -29,11 +29,46 @@ pub(super) struct Way {
 }
 
 /// The times that pieces were under way.
-pub(super) type Delays = Arc<Mutex<Histogram>>;
+type Delays = Arc<Mutex<Histogram>>;
 
-/// Relays connections to each address over a port of its own, in a thread that lives as long as the process; returns
-/// the ports' addresses, and the delays to come.
-pub(super) fn start(to: Vec<String>, way: Way, seed: u64) -> io::Result<(Vec<String>, Delays)> {
+/// A relay that runs until it is dropped, in a thread of its own.
+#[derive(Debug)]
+pub(super) struct Relay {
+    /// The addresses that are relayed, in the order of those that they lead to.
+    pub(super) addresses: Vec<String>,
+    /// The times of what has passed so far.
+    delays: Delays,
+    /// The thread ends when this is dropped.
+    running: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// The times that pieces were under way since they were forgotten last.
+    pub(super) fn seen(&self) -> Histogram {
+        let delays = self.delays.lock();
+        delays.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Begins to count anew.
+    pub(super) fn forget(&self) {
+        let delays = self.delays.lock();
+        *delays.unwrap_or_else(PoisonError::into_inner) = Histogram::default();
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.running = None;
+        if let Some(thread) = self.thread.take() {
+            // It has panicked otherwise, and whoever measured saw no more of what passed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Relays connections to each address over a port of its own.
+pub(super) fn start(to: Vec<String>, way: Way, seed: u64) -> io::Result<Relay> {
     let mut addresses = Vec::new();
     let mut listeners = Vec::new();
     for address in to {
@@ -47,17 +82,24 @@ pub(super) fn start(to: Vec<String>, way: Way, seed: u64) -> io::Result<(Vec<Str
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    thread::spawn(move || {
+    let (running, stopped) = oneshot::channel::<()>();
+    let thread = thread::spawn(move || {
         runtime.block_on(async {
             let mut rng = Rng::with_seed(seed);
             for (listener, to) in listeners {
                 let counted = Arc::clone(&counted);
                 tokio::spawn(accept(listener, to, way, counted, rng.fork()));
             }
-            std::future::pending::<()>().await;
+            // An error says that the relay is dropped.
+            let _ = stopped.await;
         });
     });
-    Ok((addresses, delays))
+    Ok(Relay {
+        addresses,
+        delays,
+        running: Some(running),
+        thread: Some(thread),
+    })
 }
 
 async fn accept(
@@ -126,11 +168,14 @@ async fn take(
     mut rng: Rng,
 ) -> io::Result<()> {
     let mut last_ns = 0;
+    let mut buffer = vec![0; PIECE_BYTES];
     loop {
-        let mut bytes = Vec::with_capacity(PIECE_BYTES);
-        if read.read_buf(&mut bytes).await? == 0 {
+        let length = read.read(&mut buffer).await?;
+        if length == 0 {
             return Ok(());
         }
+        // As long as it is, and no longer: thousands may be under way.
+        let bytes = buffer[..length].to_vec();
         let came_ns = clock::now().steady_ns;
         let under_way_ns = way.least_ns + exponential(&mut rng, way.jitter_ns);
         // A connection keeps the order of its bytes.
@@ -165,4 +210,34 @@ async fn give(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream as StdStream;
+
+    #[test]
+    fn what_passes_takes_its_time_and_nothing_is_left_of_a_relay_that_is_dropped() {
+        let far = StdListener::bind("127.0.0.1:0").unwrap();
+        let way = Way {
+            least_ns: 2_000_000,
+            jitter_ns: 0,
+        };
+        let relay = start(vec![far.local_addr().unwrap().to_string()], way, 1).unwrap();
+        let mut near = StdStream::connect(&relay.addresses[0]).unwrap();
+        let (mut far, _) = far.accept().unwrap();
+        let begun_ns = clock::now().steady_ns;
+        near.write_all(b"there").unwrap();
+        let mut heard = [0; 5];
+        far.read_exact(&mut heard).unwrap();
+        assert!(heard == *b"there" && clock::now().steady_ns - begun_ns >= way.least_ns);
+        far.write_all(&heard).unwrap();
+        near.read_exact(&mut heard).unwrap();
+        let address = relay.addresses[0].clone();
+        drop(relay);
+        assert_eq!(near.read(&mut heard).unwrap_or_default(), 0);
+        assert!(StdStream::connect(address).is_err());
+    }
 }

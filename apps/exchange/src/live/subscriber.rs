@@ -29,6 +29,19 @@ impl Subscriber {
     /// # Errors
     /// Why the connection ended.
     pub async fn connect(address: &str, symbols: u16) -> io::Result<Subscriber> {
+        let mut subscriber = Subscriber::asking(address, symbols).await?;
+        for symbol in subscriber.books.keys().copied().collect::<Vec<_>>() {
+            let wanted = FeedRequest::Subscribe { symbol, from: 1 };
+            subscriber.ask(&wanted).await?;
+        }
+        Ok(subscriber)
+    }
+
+    /// Connects to a gateway once it knows so many symbols, and follows none of them.
+    ///
+    /// # Errors
+    /// Why the connection ended.
+    pub async fn asking(address: &str, symbols: u16) -> io::Result<Subscriber> {
         loop {
             if let Ok(stream) = TcpStream::connect(address).await {
                 let mut subscriber = Subscriber {
@@ -45,8 +58,6 @@ impl Subscriber {
                     for (symbol, _) in packet.latest {
                         let book = FollowedBook::new(symbol);
                         subscriber.books.insert(symbol, book);
-                        let wanted = FeedRequest::Subscribe { symbol, from: 1 };
-                        subscriber.ask(&wanted).await?;
                     }
                     return Ok(subscriber);
                 }

@@ -21,7 +21,7 @@ pub async fn up(
 ) -> Result<(), Box<dyn Error>> {
     let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
     let tokens = tokens.unwrap_or_default();
-    let places = Places::from_port(options, port);
+    let places = Places::from_port(options, port)?;
     let link = |_: usize, replica: usize| places.replicas[replica].clone();
     let processes = Processes::start(program, options, &places, link, true)?;
     for feed in &places.feeds {

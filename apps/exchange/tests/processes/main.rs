@@ -45,6 +45,7 @@ async fn nothing_is_lost_or_doubled_while_leaders_are_killed() {
         exchange,
         way_ns: 50_000,
         jitter_ns: 50_000,
+        followed: 2,
         kills: 2,
     };
     let seen = bench(options).await.unwrap();

@@ -127,6 +127,22 @@ impl ReplicaLinks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::SymbolId;
+
+    /// Everything that may wait for an answer goes to a new leader before anything of it is sent.
+    #[tokio::test]
+    async fn all_that_waits_for_answers_can_go_to_a_new_leader_at_once() {
+        let mut links = ReplicaLinks::new(1);
+        let (outbox, _outgoing) = Outbox::new();
+        outbox.send(ToReplica::Hello(GatewayId(1)).to_bytes());
+        links.begin(0, outbox);
+        assert!(links.lead(0, true));
+        for from in 0..super::super::PENDING_MAX as u64 {
+            let symbol = SymbolId(0);
+            links.send_to_leader(&ToReplica::Fetch { symbol, from });
+        }
+        assert!(links.outboxes[0].is_some());
+    }
 
     #[test]
     fn a_leader_that_takes_it_back_leaves_the_place_to_the_one_that_leads() {

@@ -22,6 +22,8 @@ pub(super) struct Market {
     pub(super) recent: VecDeque<MarketMessage>,
     /// Events for the owners of orders, who are told in order and at once.
     events: InOrder<SymbolEvent>,
+    /// Whether a message said what cannot be: nothing is shown until a replica has sent the open orders.
+    is_wrong: bool,
 }
 
 impl Market {
@@ -31,6 +33,7 @@ impl Market {
             book: FollowedBook::new(symbol),
             recent: VecDeque::new(),
             events: InOrder::new(told + 1, WAITING_MAX),
+            is_wrong: false,
         }
     }
 
@@ -44,7 +47,8 @@ impl Market {
         &self,
         sequence: u64,
     ) -> Option<impl Iterator<Item = &MarketMessage>> {
-        let first = self.book.sequence() + 1 - self.recent.len() as u64;
+        let next = self.book.sequence().saturating_add(1);
+        let first = self.recent.front().map_or(next, |oldest| oldest.sequence);
         let skipped = sequence.checked_sub(first)?;
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         Some(self.recent.iter().skip(skipped))
@@ -114,13 +118,14 @@ impl GatewayMachine {
         let Some(market) = self.market(symbol) else {
             return;
         };
-        if snapshot.sequence <= market.book.sequence() {
+        if snapshot.sequence <= market.book.sequence() && !market.is_wrong {
             return;
         }
         match FollowedBook::from_snapshot(&snapshot) {
             Ok(book) => market.book = book,
             Err(error) => return eprintln!("a snapshot of symbol {}: {error}", symbol.0),
         }
+        market.is_wrong = false;
         market.recent.clear();
         self.hold.handle_forgotten(symbol, snapshot.sequence);
         self.subscribers.book(snapshot);
@@ -139,9 +144,13 @@ impl GatewayMachine {
             let Some(market) = self.market(message.symbol) else {
                 continue;
             };
+            if market.is_wrong {
+                continue;
+            }
             if let Err(error) = market.book.apply(&message) {
-                // The exchange said what cannot be: the book is wrong until its next snapshot.
                 eprintln!("symbol {}: {error}", message.symbol.0);
+                market.is_wrong = true;
+                continue;
             }
             if market.recent.len() == RECENT_MAX {
                 market.recent.pop_front();
@@ -179,10 +188,16 @@ impl GatewayMachine {
         }
     }
 
-    /// Asks again for what nobody has sent.
+    /// Asks again for what nobody has sent, and for the open orders of symbols whose books are wrong.
     pub(super) fn fetch_again(&mut self) {
         self.fetching = None;
         self.fetch();
+        let wrong = self.markets.iter().filter(|(_, market)| market.is_wrong);
+        for (symbol, _) in wrong {
+            // No event has the sequence 0: the open orders come in its place.
+            let (symbol, from) = (*symbol, 0);
+            self.links.ask(&ToReplica::Fetch { symbol, from });
+        }
     }
 
     pub(super) fn market(&mut self, symbol: SymbolId) -> Option<&mut Market> {
@@ -192,5 +207,73 @@ impl GatewayMachine {
         let told = self.fix.position(symbol);
         let market = self.markets.entry(symbol);
         Some(market.or_insert_with(|| Market::new(symbol, told)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::book::{Ended, Event, EventKind, OrderNumber, Owner, ParticipantId, Party, Phase};
+    use crate::exchange::GatewayId;
+    use crate::live::gateway::fix::FixDesk;
+    use crate::live::gateway::GatewayOptions;
+
+    /// Scenario: between two phases, a replica tells that an order is gone which nobody knows.
+    #[tokio::test]
+    async fn a_book_that_cannot_be_is_shown_no_more_until_a_snapshot_comes() {
+        let symbol = SymbolId(3);
+        let options = GatewayOptions {
+            id: GatewayId(1),
+            replicas: Vec::new(),
+            orders: String::new(),
+            feed: String::new(),
+            web: String::new(),
+            fix: None,
+            tokens: None,
+            cancels_on_disconnect: false,
+            idle_ns: 1_000_000_000,
+        };
+        let mut gateway = GatewayMachine::new(options, FixDesk::default()).unwrap();
+        let event = |sequence, kind| SymbolEvent {
+            symbol,
+            time_ns: 1,
+            event: Event { sequence, kind },
+        };
+        let order = Party {
+            number: OrderNumber(7),
+            owner: Owner {
+                participant: ParticipantId(1),
+                client_order: 1,
+            },
+        };
+        let unknown = EventKind::Deleted {
+            order,
+            quantity: 1,
+            why: Ended::Cancelled,
+        };
+        let told = [
+            event(1, EventKind::Phase(Phase::Halted)),
+            event(2, unknown),
+            event(3, EventKind::Phase(Phase::Continuous)),
+        ];
+        gateway.take_events(0, &told);
+        gateway.show();
+        let market = &gateway.markets[&symbol];
+        assert!(market.is_wrong);
+        assert_eq!((market.book.sequence(), market.recent.len()), (1, 1));
+        assert_eq!(market.messages_from(1).unwrap().count(), 1);
+        assert!(market.messages_from(0).is_none());
+        let snapshot = BookSnapshot {
+            symbol,
+            sequence: 3,
+            phase: Phase::Continuous,
+            orders: Vec::new(),
+        };
+        gateway.take_book(0, snapshot);
+        gateway.take_events(0, &[event(4, EventKind::Phase(Phase::Halted))]);
+        gateway.show();
+        let market = &gateway.markets[&symbol];
+        assert_eq!((market.is_wrong, market.book.sequence()), (false, 4));
+        assert_eq!(market.book.phase(), Phase::Halted);
     }
 }

@@ -13,7 +13,7 @@ mod orders;
 mod web;
 
 use super::clock;
-use super::connection::Outbox;
+use super::connection::{Outbox, WAITING_MAX};
 use super::timer::Timer;
 use super::tokens::Tokens;
 use super::web::WebMessage;
@@ -40,8 +40,8 @@ use web::Browsers;
 
 /// When a request without an answer is sent again, in ns.
 const RESEND_NS: u64 = 100_000_000;
-/// How many requests wait for their answers at a time.
-const PENDING_MAX: usize = 16_384;
+/// How many requests wait for their answers at a time. All of them go to a new leader at once, beside what else does.
+const PENDING_MAX: usize = WAITING_MAX / 2;
 /// The longest that market data is held, in ns.
 const HOLD_MAX_NS: u64 = 1_000_000_000;
 /// How many events wait for the gateway.
@@ -119,23 +119,7 @@ pub async fn run(options: GatewayOptions) -> Result<(), Box<dyn Error>> {
         let link = links::keep(place, address.clone(), options.id, events.clone());
         tokio::spawn(link);
     }
-    let mut machine = GatewayMachine {
-        links: ReplicaLinks::new(options.replicas.len()),
-        gateway: Gateway::new(options.id, RESEND_NS, PENDING_MAX),
-        hold: ReleaseHold::new(HOLD_MAX_NS),
-        markets: BTreeMap::new(),
-        sessions: Sessions::default(),
-        fix: desk,
-        lost: LostParticipants::default(),
-        subscribers: Subscribers::default(),
-        browsers: Browsers::default(),
-        status: GatewayStatus::default(),
-        fetching: None,
-        behind: BTreeSet::new(),
-        timer: Timer::new()?,
-        armed_ns: None,
-        options,
-    };
+    let mut machine = GatewayMachine::new(options, desk)?;
     // Their connections were lost with the process before this one.
     for participant in were_on {
         machine.connection_lost(participant);
@@ -165,6 +149,27 @@ struct GatewayMachine {
 }
 
 impl GatewayMachine {
+    /// A gateway that has heard of nothing yet.
+    fn new(options: GatewayOptions, fix: FixDesk) -> io::Result<GatewayMachine> {
+        Ok(GatewayMachine {
+            links: ReplicaLinks::new(options.replicas.len()),
+            gateway: Gateway::new(options.id, RESEND_NS, PENDING_MAX),
+            hold: ReleaseHold::new(HOLD_MAX_NS),
+            markets: BTreeMap::new(),
+            sessions: Sessions::default(),
+            fix,
+            lost: LostParticipants::default(),
+            subscribers: Subscribers::default(),
+            browsers: Browsers::default(),
+            status: GatewayStatus::default(),
+            fetching: None,
+            behind: BTreeSet::new(),
+            timer: Timer::new()?,
+            armed_ns: None,
+            options,
+        })
+    }
+
     async fn run(mut self, mut heard: mpsc::Receiver<Event>) -> io::Result<()> {
         let mut tick = tokio::time::interval(TICK);
         loop {

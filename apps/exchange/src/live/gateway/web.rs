@@ -237,7 +237,7 @@ impl GatewayMachine {
                 status,
             };
             let text = view_text(browser.symbol, &view);
-            // A page that is too slow misses a view.
+            // The connection of a page that is too slow ends, and its script makes another one.
             browser.outbox.send(text_frame(&text));
         }
     }

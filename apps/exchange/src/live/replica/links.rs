@@ -1,12 +1,13 @@
 //! Links to gateways, and what is known of the clocks at their ends.
 
 use super::{Event, TICK};
-use crate::exchange::GatewayId;
+use crate::exchange::{GatewayId, SYMBOLS_MAX};
 use crate::fair::{ClockProbe, ClockWatch, Now};
 use crate::link::{FromReplica, ToReplica};
 use crate::live::clock;
 use crate::live::connection::{self, Outbox};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -15,7 +16,19 @@ struct Link {
     outbox: Outbox,
     gateway: Option<GatewayId>,
     clock: ClockWatch,
+    /// One clone for each answer that is being made.
+    serving: Arc<()>,
 }
+
+/// Where an answer goes that takes a look at the state; it counts for its link until it is dropped.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) outbox: Outbox,
+    _counted: Arc<()>,
+}
+
+/// How many answers are being made for a link. Whoever asks for more asks again.
+const SERVING_MAX: usize = SYMBOLS_MAX;
 
 /// The links of a replica, by the order in which they began.
 #[derive(Debug, Default)]
@@ -49,6 +62,7 @@ impl Links {
             outbox,
             gateway: None,
             clock: ClockWatch::default(),
+            serving: Arc::default(),
         };
         self.0.insert(link, link_of);
     }
@@ -68,8 +82,14 @@ impl Links {
         self.0.get(&link)?.gateway
     }
 
-    pub(super) fn outbox(&self, link: u64) -> Option<Outbox> {
-        self.0.get(&link).map(|link| link.outbox.clone())
+    /// Where an answer to this link goes, unless too many are being made for it.
+    pub(super) fn serve(&self, link: u64) -> Option<Served> {
+        let link = self.0.get(&link)?;
+        let has_room = Arc::strong_count(&link.serving) <= SERVING_MAX;
+        has_room.then(|| Served {
+            outbox: link.outbox.clone(),
+            _counted: Arc::clone(&link.serving),
+        })
     }
 
     pub(super) fn send(&mut self, link: u64, message: &FromReplica) {
@@ -112,5 +132,21 @@ impl Links {
             heard_ns: clock_ns,
         });
         Some((link.gateway?, link.clock.is_wrong()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_link_that_asks_for_more_and_more_is_served_so_many_at_a_time() {
+        let mut links = Links::default();
+        links.begin(7, Outbox::new().0);
+        let serve = || links.serve(7);
+        let mut served: Vec<Served> = std::iter::from_fn(serve).collect();
+        assert_eq!(served.len(), SERVING_MAX);
+        served.pop();
+        assert!(links.serve(7).is_some());
     }
 }

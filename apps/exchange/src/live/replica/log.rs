@@ -11,8 +11,11 @@ use quorate::{Error, Node, Status};
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
+/// The pause before the setting up of an exchange goes on.
+const SET_UP_PAUSE: Duration = Duration::from_millis(200);
 /// The prices of symbols in a new exchange.
 const RULES: BookRules = BookRules {
     lowest: Price(1),
@@ -41,8 +44,9 @@ pub(super) async fn cancel_lost(
 pub(super) async fn watch_leader(node: Arc<Node<Exchange>>, me: u16, events: mpsc::Sender<Event>) {
     let mut led = false;
     loop {
+        // A node that has too much to do to say how it is goes on as it was.
         let status = node.status().await;
-        let leads = status.is_ok_and(|status| is_to_lead(me, &status));
+        let leads = status.map_or(led, |status| is_to_lead(me, &status));
         if leads != led && events.send(Event::Leads(leads)).await.is_err() {
             return;
         }
@@ -58,9 +62,22 @@ fn is_to_lead(me: u16, status: &Status) -> bool {
     status.has_quorum && status.leader.or(first) == Some(me)
 }
 
+/// Sets a new exchange up, however often that takes.
+async fn keep_setting_up(
+    node: Arc<Node<Exchange>>,
+    symbols: u16,
+    participants: u16,
+    cancels: bool,
+) {
+    while let Err(error) = set_up(&node, symbols, participants, cancels).await {
+        eprintln!("the exchange is not set up yet: {error}");
+        tokio::time::sleep(SET_UP_PAUSE).await;
+    }
+}
+
 /// Has the first leader of a new exchange admit participants and begin symbols.
 async fn set_up(
-    node: Arc<Node<Exchange>>,
+    node: &Node<Exchange>,
     symbols: u16,
     participants: u16,
     cancels_on_disconnect: bool,
@@ -94,28 +111,38 @@ impl Replica {
         let before = std::mem::replace(&mut self.sequencer, sequencer(&self.options));
         self.sequenced.add(&before.stats());
         self.delay = delay(&self.options);
+        // What is under way may be lost with the lead: it may come again.
+        self.submitted.forget();
         self.links.send_to_all(&FromReplica::Leads(leads));
+        if let Some(before) = self.setting_up.take() {
+            before.abort();
+        }
         if leads {
             eprintln!("replica {} leads", self.options.id);
             let node = Arc::clone(&self.node);
             let (symbols, participants) = (self.options.symbols, self.options.participants);
             let cancels = self.options.cancels_on_disconnect;
-            tokio::spawn(async move {
-                if let Err(error) = set_up(node, symbols, participants, cancels).await {
-                    eprintln!("the next leader sets the exchange up: {error}");
-                }
-            });
+            let set_up = keep_setting_up(node, symbols, participants, cancels);
+            self.setting_up = Some(tokio::spawn(set_up));
         }
     }
 
     /// Puts what may go into the log, and sets the timer to when something may go next.
     pub(super) fn release(&mut self) -> io::Result<()> {
         let mut now = clock::now();
-        while let Some(stamped) = self.sequencer.poll(now) {
+        while self.submitted.has_room()
+            && self.engine.free_in_ns(now.steady_ns) == 0
+            && let Some(stamped) = self.sequencer.poll(now)
+        {
+            self.engine.take(now.steady_ns);
             self.submit(stamped);
             now = clock::now();
         }
+        // Without room, the next reply is what wakes.
         let after_ns = self.sequencer.next_release_in_ns(now);
+        let after_ns = after_ns.filter(|_| self.submitted.has_room());
+        let engine_ns = self.engine.free_in_ns(now.steady_ns);
+        let after_ns = after_ns.map(|after_ns| after_ns.max(engine_ns));
         let due_ns = after_ns.map(|after_ns| now.steady_ns.saturating_add(after_ns));
         // A wake-up that comes too early costs less than setting the timer for each request.
         if due_ns.is_some_and(|due_ns| self.armed_ns.is_none_or(|armed_ns| due_ns < armed_ns)) {
@@ -127,6 +154,7 @@ impl Replica {
 
     /// Hands a request to the node now, so that the order of calls is that of the log, and waits elsewhere.
     fn submit(&mut self, stamped: StampedRequest) {
+        self.submitted.begin(&stamped.request);
         let (node, events) = (Arc::clone(&self.node), self.events.clone());
         let command = Command::Order(stamped.stamp, stamped.request);
         let mut submitted = Box::pin(async move { node.submit(command).await });
@@ -145,6 +173,7 @@ impl Replica {
     /// Answers a request. One that came to nothing comes again from its gateway.
     pub(super) fn submitted(&mut self, stamped: &StampedRequest, reply: Result<Reply, Error>) {
         let request = &stamped.request;
+        self.submitted.end(request);
         if let Ok(reply) = reply {
             let answer = FromReplica::Answer(AnsweredRequest {
                 symbol: request.symbol,

@@ -3,9 +3,11 @@
 //! All replicas keep up with what is published. The one that leads holds requests until their time, puts them into the
 //! log, answers them and publishes; gateways fetch from any.
 
+mod engine;
 mod links;
 mod log;
 mod publishing;
+mod submitted;
 
 use super::clock;
 use super::connection::Outbox;
@@ -17,6 +19,7 @@ use crate::fair::{
 };
 use crate::feed::Publisher;
 use crate::link::ToReplica;
+use engine::Engine;
 use links::Links;
 use quorate::{Durability, Effect, Error, Node, Protocol};
 use std::collections::BTreeMap;
@@ -24,8 +27,10 @@ use std::error::Error as AnyError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use submitted::Submitted;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// The time between two questions for the leader, and between two heartbeats.
 const TICK: Duration = Duration::from_millis(10);
@@ -57,6 +62,8 @@ pub struct ReplicaOptions {
     pub order_delay_ns: u64,
     /// How many of a million requests may come late: the leader chooses its delay by that.
     pub late_per_million: Option<u32>,
+    /// How many orders the engine takes in a second at most; 0 is as many as it can.
+    pub engine_rate: u64,
     /// The time for which gateways hold market data, in ns.
     pub hold_ns: u64,
     /// How many symbols a new exchange has.
@@ -122,6 +129,10 @@ struct Replica {
     sequenced: SequencerStats,
     publisher: Publisher,
     inbound: InboundMeter,
+    submitted: Submitted,
+    engine: Engine,
+    /// What sets a new exchange up while this replica leads.
+    setting_up: Option<JoinHandle<()>>,
     /// What gateways were last told of each symbol.
     told: BTreeMap<SymbolId, u64>,
     is_fetching: bool,
@@ -141,6 +152,7 @@ impl Replica {
             sequencer: sequencer(&options),
             delay: delay(&options),
             publisher: Publisher::new(options.hold_ns),
+            engine: Engine::of_rate(options.engine_rate),
             options,
             node,
             events,
@@ -148,6 +160,8 @@ impl Replica {
             leads: false,
             sequenced: SequencerStats::default(),
             inbound: InboundMeter::default(),
+            submitted: Submitted::default(),
+            setting_up: None,
             told: BTreeMap::new(),
             is_fetching: false,
             timer: Timer::new()?,
@@ -203,7 +217,9 @@ impl Replica {
         match message {
             ToReplica::Hello(gateway) => self.links.name(link, gateway),
             ToReplica::Order(stamped) => {
-                if let Some(gateway) = self.links.gateway(link).filter(|_| self.leads) {
+                if let Some(gateway) = self.links.gateway(link).filter(|_| self.leads)
+                    && !self.submitted.holds(&stamped.request)
+                {
                     let arrival = self.sequencer.handle_request(now, gateway, stamped);
                     if let Some(delay) = &mut self.delay
                         && let Some(is_late) = arrival.is_late()
@@ -225,9 +241,9 @@ impl Replica {
                 }
             }
             ToReplica::Own(symbol, participant) => {
-                if let Some(outbox) = self.links.outbox(link) {
+                if let Some(served) = self.links.serve(link) {
                     let node = Arc::clone(&self.node);
-                    tokio::spawn(publishing::serve_own(node, outbox, symbol, participant));
+                    tokio::spawn(publishing::serve_own(node, served, symbol, participant));
                 }
             }
             ToReplica::Lost(participant) => {
@@ -237,9 +253,9 @@ impl Replica {
                 }
             }
             ToReplica::Fetch { symbol, from } => {
-                if let Some(outbox) = self.links.outbox(link) {
+                if let Some(served) = self.links.serve(link) {
                     let node = Arc::clone(&self.node);
-                    tokio::spawn(publishing::serve(node, outbox, symbol, from));
+                    tokio::spawn(publishing::serve(node, served, symbol, from));
                 }
             }
         }

@@ -1,12 +1,12 @@
 //! What a replica tells gateways of committed commands.
 
+use super::links::Served;
 use super::{Event, Replica};
 use crate::book::ParticipantId;
 use crate::exchange::{ANSWER_MAX, Answer, Exchange, Query, Reply, SymbolEvent, SymbolId};
 use crate::feed::{BookSnapshot, PACKET_MESSAGES_MAX};
 use crate::link::{FromReplica, OwnOrder, RequestStatus};
 use crate::live::clock;
-use crate::live::connection::Outbox;
 use quorate::{Freshness, Node};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const FULL_TICKS: u64 = 50;
 
 /// Sends a gateway what it misses of a symbol: some events, or the open orders where those are forgotten.
-pub(super) async fn serve(node: Arc<Node<Exchange>>, outbox: Outbox, symbol: SymbolId, from: u64) {
+pub(super) async fn serve(node: Arc<Node<Exchange>>, served: Served, symbol: SymbolId, from: u64) {
     let most = ANSWER_MAX;
     let query = |query| node.query_at(query, Freshness::Local);
     let message = match query(Query::Events { symbol, from, most }).await {
@@ -22,7 +22,9 @@ pub(super) async fn serve(node: Arc<Node<Exchange>>, outbox: Outbox, symbol: Sym
             let release_ns = clock::now().clock_ns;
             for events in events.chunks(PACKET_MESSAGES_MAX) {
                 let events = events.to_vec();
-                outbox.send(FromReplica::Events { release_ns, events }.to_bytes());
+                served
+                    .outbox
+                    .send(FromReplica::Events { release_ns, events }.to_bytes());
             }
             return;
         }
@@ -35,13 +37,13 @@ pub(super) async fn serve(node: Arc<Node<Exchange>>, outbox: Outbox, symbol: Sym
         },
         _ => return,
     };
-    outbox.send(message.to_bytes());
+    served.outbox.send(message.to_bytes());
 }
 
 /// Sends a gateway the open orders of a participant in a symbol.
 pub(super) async fn serve_own(
     node: Arc<Node<Exchange>>,
-    outbox: Outbox,
+    served: Served,
     symbol: SymbolId,
     participant: ParticipantId,
 ) {
@@ -62,7 +64,7 @@ pub(super) async fn serve_own(
         participant,
         orders: own.collect(),
     };
-    outbox.send(message.to_bytes());
+    served.outbox.send(message.to_bytes());
 }
 
 impl Replica {
