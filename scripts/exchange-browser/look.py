@@ -50,8 +50,9 @@ def start_exchange(program, port, rate, folder):
 
 
 def look(browser, page, picture):
-    browser.call("Emulation.setDeviceMetricsOverride", width=1180, height=640, deviceScaleFactor=1, mobile=False)
+    browser.call("Emulation.setDeviceMetricsOverride", width=1180, height=1040, deviceScaleFactor=1, mobile=False)
     browser.call("Page.navigate", url=page)
+    browser.wait("itself", "document.readyState === 'complete' && !!document.getElementById('state')")
     ready = "%s.trades.length >= 8 && %s.points >= 30" % (SHOWN, SHOWN)
     browser.wait("a book, trades and unfairness", ready)
     first = browser.evaluate(SHOWN)
