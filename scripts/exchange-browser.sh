@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The web page of an exchange in a browser: starts an exchange whose participants trade, opens the page, and checks that
-# book, trades and unfairness are shown and move, that a participant can order and cancel there, that no script fails and
-# that nothing is asked of anybody else. Takes a picture of the page.
+# book, trades and unfairness are shown and move, that a participant can order and cancel there, that no script fails
+# and that nothing is asked of anybody else. Takes a picture of the page.
 #
 #   scripts/exchange-browser.sh                                   # the picture goes to docs/results/exchange-page.png
 #   scripts/exchange-browser.sh --picture page.png --port 9300

@@ -6,11 +6,10 @@
 )]
 
 mod commands;
-mod figures;
 mod options;
 
 use options::Options;
-use quorate_exchange::simulated::{Scenario, Seen};
+use quorate_exchange::simulated::{Scenario, Seen, paper_table};
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -30,9 +29,7 @@ gateway   runs one gateway: --id N --replicas A,B,C --orders ADDRESS --feed ADDR
 simulate  runs seeds of an exchange in virtual time, with leaders, gateways, clocks and the network at fault, and
           checks everything that must hold; it ends at the first seed that fails: --from 0 --seeds 100
 figures   measures an exchange in virtual time, a machine for each role: 48 participants, 16 gateways, 100 symbols;
-          replicated beside unreplicated, with an engine of 43,100 orders/s: --jitter US --seed 1 --long
-          --page FOLDER measures processes, too, for at most --minutes 8 with --seconds 2 at each rate, and writes the
-          page of results and its pictures there";
+          replicated beside unreplicated, with an engine of 43,100 orders/s: --jitter US --seed 1 --long";
 
 fn simulate(mut options: Options) -> Result<(), String> {
     let (from, seeds): (u64, u64) = (options.take("from", 0)?, options.take("seeds", 100)?);
@@ -69,6 +66,14 @@ fn simulate(mut options: Options) -> Result<(), String> {
     Ok(())
 }
 
+fn figures(mut options: Options) -> Result<(), String> {
+    let (jitter_us, seed): (u64, u64) = (options.take("jitter", 20)?, options.take("seed", 1)?);
+    let is_long = options.take("long", false)?;
+    options.finish()?;
+    print!("{}", paper_table(jitter_us, seed, is_long)?);
+    Ok(())
+}
+
 fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let Some((command, rest)) = args.split_first() else {
         return Err(USAGE.into());
@@ -80,7 +85,7 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         "replica" => commands::replica(options),
         "gateway" => commands::gateway(options),
         "simulate" => Ok(simulate(options)?),
-        "figures" => figures::figures(options),
+        "figures" => Ok(figures(options)?),
         _ => Err(USAGE.into()),
     }
 }

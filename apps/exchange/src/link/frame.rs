@@ -19,8 +19,8 @@ pub(super) fn framed(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
 /// have them kept.
 pub(super) const REQUEST_MAX: usize = 256;
 
-/// Takes the first frame, of at most so many bytes, out of what a connection has received; `None` where its end is still
-/// to come.
+/// Takes the first frame, of at most so many bytes, out of what a connection has received; `None` where its end is
+/// still to come.
 pub(super) fn take<T>(
     received: &mut Vec<u8>,
     most: usize,

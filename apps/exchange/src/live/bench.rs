@@ -176,8 +176,7 @@ impl RunningBench {
         let replicas = (0..compared).map(|at| {
             let stopped = stopped.clone();
             let followed = feed_told.clone();
-            let following =
-                followed.follow_replica(places.clone(), at, move || *stopped.borrow());
+            let following = followed.follow_replica(places.clone(), at, move || *stopped.borrow());
             tokio::spawn(following)
         });
         let replicas = replicas.collect();
@@ -197,8 +196,8 @@ impl RunningBench {
         })
     }
 
-    /// Has participants trade, and checks that each request is answered and each trade told. Unfairness is counted since
-    /// the start; all else is of this load.
+    /// Has participants trade, and checks that each request is answered and each trade told. Unfairness is counted
+    /// since the start; all else is of this load.
     ///
     /// # Errors
     /// What does not hold.

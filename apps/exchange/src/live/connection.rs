@@ -21,8 +21,8 @@ const BATCH_MAX: usize = 256;
 /// How many bytes are read at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// Where messages for the other end of a connection go. The connection ends when the last clone is dropped, or when more
-/// waits than may.
+/// Where messages for the other end of a connection go. The connection ends when the last clone is dropped, or when
+/// more waits than may.
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox {
     messages: mpsc::Sender<Vec<u8>>,

@@ -7,6 +7,7 @@
 
 mod audit;
 mod faults;
+mod figures;
 mod gateways;
 mod leader;
 mod network;
@@ -17,6 +18,7 @@ mod world;
 pub(crate) use network::exponential;
 pub(crate) use participants::{Name, Participants};
 
+pub use figures::paper_table;
 pub use paper::{Saturated, paper, saturate};
 
 use crate::fair::{InboundUnfairness, OutboundUnfairness, SequencerStats};

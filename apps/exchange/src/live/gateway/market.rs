@@ -215,8 +215,8 @@ mod tests {
     use super::*;
     use crate::book::{Ended, Event, EventKind, OrderNumber, Owner, ParticipantId, Party, Phase};
     use crate::exchange::GatewayId;
-    use crate::live::gateway::fix::FixDesk;
     use crate::live::gateway::GatewayOptions;
+    use crate::live::gateway::fix::FixDesk;
 
     /// Scenario: between two phases, a replica tells that an order is gone which nobody knows.
     #[tokio::test]

@@ -1,16 +1,15 @@
 //! The figures of the paper's evaluation from processes: 48 participants, 16 gateways, 100 symbols, on this machine.
 
 use super::Figures;
-use super::numbers::{ratio, share, us};
+use super::tables::{delay_row, introduction, picture, table, what_binds};
 use quorate::{Durability, Protocol};
 use quorate_exchange::Histogram;
 use quorate_exchange::live::{BenchOptions, BenchSeen, ExchangeOptions, Load, RunningBench};
-use quorate_plot::{Chart, Group, Panel, Series};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use std::{env, fs, process, thread};
+use std::{env, fs, process};
 
 /// The rates that are tried one after the other, in orders/s.
 const RATES: [u64; 16] = [
@@ -18,7 +17,7 @@ const RATES: [u64; 16] = [
     32_000, 48_000,
 ];
 /// The rate at which latency and unfairness of exchanges are compared, in orders/s.
-const COMMON_RATE: u64 = 1000;
+pub(super) const COMMON_RATE: u64 = 1000;
 /// The 99th percentile of answers up to which an exchange bears a rate, in ns.
 const BORNE_NS: u64 = 5_000_000;
 /// The median of answers above which an exchange has more than it can do, in ns.
@@ -26,25 +25,25 @@ const OVERLOADED_NS: u64 = 20_000_000;
 /// The engine of the paper's evaluation, in orders/s.
 const PAPER_ENGINE: u64 = 43_100;
 /// The shortest time between a gateway and a replica, in ns.
-const WAY_NS: u64 = 30_000;
+pub(super) const WAY_NS: u64 = 30_000;
 /// The mean of what is added to that time, in ns.
-const JITTER_NS: u64 = 20_000;
+pub(super) const JITTER_NS: u64 = 20_000;
 /// The delays of requests that unfairness is measured over, in us.
 const DELAYS_US: [u64; 6] = [50, 100, 200, 400, 1000, 2000];
 
 /// An exchange that is measured.
 #[derive(Clone, Copy, Debug)]
-struct System {
-    name: &'static str,
+pub(super) struct System {
+    pub(super) name: &'static str,
     replicas: u16,
     protocol: Protocol,
     /// What the paper says of the highest rate, as a share of that of the unreplicated exchange.
-    published: Option<f64>,
-    color: &'static str,
+    pub(super) published: Option<f64>,
+    pub(super) color: &'static str,
 }
 
 /// All systems; the first one is the measure of the others.
-const SYSTEMS: [System; 7] = [
+pub(super) const SYSTEMS: [System; 7] = [
     System {
         name: "unreplicated",
         replicas: 1,
@@ -101,12 +100,12 @@ const SLOWED: usize = 3;
 
 /// What was seen at a rate.
 #[derive(Debug)]
-struct Point {
-    rate: u64,
-    answered_per_s: f64,
-    seen: BenchSeen,
+pub(super) struct Point {
+    pub(super) rate: u64,
+    pub(super) answered_per_s: f64,
+    pub(super) seen: BenchSeen,
     /// Requests of this rate, and those among them that were overtaken: by any, and by one of their symbol.
-    requests: [u64; 3],
+    pub(super) requests: [u64; 3],
 }
 
 impl Point {
@@ -121,12 +120,12 @@ impl Point {
     }
 
     /// CPU time for an order, in us.
-    fn cpu_us(&self, time: Duration) -> f64 {
+    pub(super) fn cpu_us(&self, time: Duration) -> f64 {
         time.as_secs_f64() * 1e6 / (self.seen.load.answered as f64).max(1.0)
     }
 
     /// How many cores were busy while participants traded.
-    fn cores(&self, time: Duration) -> f64 {
+    pub(super) fn cores(&self, time: Duration) -> f64 {
         let cpu = self.seen.cpu;
         (cpu.replicas + cpu.gateways + cpu.here).as_secs_f64() / time.as_secs_f64().max(1e-9)
     }
@@ -134,23 +133,23 @@ impl Point {
 
 /// All points of a system, up to the first at which it has more than it can do.
 #[derive(Debug, Default)]
-struct Curve(Vec<Point>);
+pub(super) struct Curve(Vec<Point>);
 
 impl Curve {
-    fn best(&self) -> Option<&Point> {
+    pub(super) fn best(&self) -> Option<&Point> {
         self.0.iter().rev().find(|point| point.is_borne())
     }
 
-    fn best_rate(&self) -> u64 {
+    pub(super) fn best_rate(&self) -> u64 {
         self.best().map_or(0, |point| point.rate)
     }
 
-    fn at(&self, rate: u64) -> Option<&Point> {
+    pub(super) fn at(&self, rate: u64) -> Option<&Point> {
         self.0.iter().find(|point| point.rate == rate)
     }
 
     /// The point at which most was answered.
-    fn most(&self) -> Option<&Point> {
+    pub(super) fn most(&self) -> Option<&Point> {
         let points = self.0.iter();
         points.max_by(|one, other| one.answered_per_s.total_cmp(&other.answered_per_s))
     }
@@ -165,7 +164,6 @@ pub(super) struct Measured {
 /// What processes are started with.
 struct Bench<'a> {
     figures: &'a Figures,
-    program: PathBuf,
     folder: PathBuf,
     begun: Instant,
     /// How long the relay had what passed it, in all runs.
@@ -193,7 +191,7 @@ impl Bench<'_> {
         self.started += 1;
         let folder = self.folder.join(self.started.to_string());
         let options = BenchOptions {
-            program: self.program.clone(),
+            program: self.figures.program.clone(),
             exchange: ExchangeOptions {
                 gateways: 16,
                 symbols: 100,
@@ -256,7 +254,7 @@ async fn run(options: BenchOptions, loads: Vec<Load>) -> Result<Curve, String> {
 }
 
 /// The curves of systems, by their places, or why there are none.
-type Curves = Vec<(System, Result<Curve, String>)>;
+pub(super) type Curves = Vec<(System, Result<Curve, String>)>;
 
 fn systems(bench: &mut Bench<'_>, count: usize, engine_rate: u64) -> Curves {
     let measured = SYSTEMS.into_iter().take(count).map(|system| {
@@ -278,7 +276,6 @@ pub(super) fn measure(figures: &Figures) -> Result<Measured, Box<dyn Error>> {
     fs::create_dir(&folder)?;
     let mut bench = Bench {
         figures,
-        program: env::current_exe()?,
         folder: folder.clone(),
         begun: Instant::now(),
         relayed: Histogram::default(),
@@ -312,94 +309,6 @@ pub(super) fn measure(figures: &Figures) -> Result<Measured, Box<dyn Error>> {
     })
 }
 
-fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn introduction(figures: &Figures, relayed: &Histogram) -> String {
-    let passed = [100, 500, 900, 990, 999].map(|per_mille| us(relayed, per_mille).to_string());
-    format!(
-        "## Figures 13 and 14 from processes\n\n\
-         16 gateways, 48 participants and 100 symbols; replicas in memory, gateways, participants, a subscriber and the\n\
-         relay share {} cores. Requests are held for 200 us, market data for 300 us; {} s at each rate. An exchange\n\
-         bears a rate at which 99 of 100 orders are confirmed within 5 ms and all that is offered is answered. Unfairness\n\
-         and latency are those at {COMMON_RATE} orders/s, CPU time that at the highest rate that is borne.\n\n\
-         The relay has what passes between a gateway and a replica for {} us and an exponential time of mean {} us. By\n\
-         its own clock it had it for {} us (p10, p50, p90, p99, p99.9): the rest is what the processes wait for a\n\
-         core.\n\n\
-         ![Figures 13 and 14 from processes](exchange-processes.svg)\n",
-        cores(),
-        figures.time.as_secs(),
-        WAY_NS / 1000,
-        JITTER_NS / 1000,
-        passed.join(", ")
-    )
-}
-
-fn table(figures: &Figures, title: &str, curves: &Curves) -> String {
-    let mut table = format!(
-        "\n### {title}\n\n\
-         | system | orders/s borne | of unreplicated | published | most answered/s | overtaken | in their symbol \
-         | confirmation p50 | result p50 | CPU us/order: replicas | gateways | of unreplicated | cores busy |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
-    );
-    let first = curves.first().and_then(|(_, curve)| curve.as_ref().ok());
-    let replicas_us = |curve: &Curve| {
-        let best = curve.best().or(curve.most())?;
-        Some(best.cpu_us(best.seen.cpu.replicas))
-    };
-    let (first_rate, first_us) = (
-        first.map_or(0, Curve::best_rate) as f64,
-        first.and_then(replicas_us).unwrap_or_default(),
-    );
-    for (system, curve) in curves {
-        let curve = match curve {
-            Ok(curve) => curve,
-            Err(why) => {
-                // Writing to a string cannot fail.
-                let _ = writeln!(
-                    table,
-                    "| {} | not measured: {why} | | | | | | | | | | | |",
-                    system.name
-                );
-                continue;
-            }
-        };
-        let (Some(common), Some(most)) = (curve.at(COMMON_RATE), curve.most()) else {
-            let _ = writeln!(
-                table,
-                "| {} | below {COMMON_RATE} | | | | | | | | | | | |",
-                system.name
-            );
-            continue;
-        };
-        let best = curve.best().unwrap_or(most);
-        let published = system
-            .published
-            .map_or_else(String::new, |share| format!("{share:.3}"));
-        let [requests, overtaken, of_symbol] = common.requests;
-        let (confirmed, executed) = (&common.seen.load.confirmed, &common.seen.load.executed);
-        let cpu = best.seen.cpu;
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} | {published} | {:.0} | {:.2} % | {:.2} % | {} us | {} us | {:.0} | {:.0} | {} | {:.2} |",
-            system.name,
-            curve.best_rate(),
-            ratio(curve.best_rate() as f64, first_rate),
-            most.answered_per_s,
-            share(overtaken, requests),
-            share(of_symbol, requests),
-            us(confirmed, 500),
-            us(executed, 500),
-            best.cpu_us(cpu.replicas),
-            best.cpu_us(cpu.gateways),
-            ratio(best.cpu_us(cpu.replicas), first_us),
-            best.cores(figures.time)
-        );
-    }
-    table
-}
-
 /// Unfairness over the delay of requests, at the common rate.
 fn delays(bench: &mut Bench<'_>) -> String {
     let mut table = format!(
@@ -419,125 +328,4 @@ fn delays(bench: &mut Bench<'_>) -> String {
         let _ = writeln!(table, "| {delay_us} us | {row}");
     }
     table
-}
-
-fn delay_row(point: &Point) -> String {
-    let gateways = point.seen.gateways.iter();
-    let (late, shown) = gateways.fold((0, 0), |(late, shown), one| {
-        (late + one.late, shown + one.shown)
-    });
-    let [requests, overtaken, of_symbol] = point.requests;
-    let confirmed = &point.seen.load.confirmed;
-    format!(
-        "{:.2} % | {:.2} % | {:.2} % | {} us | {} us |",
-        share(overtaken, requests),
-        share(of_symbol, requests),
-        share(late, shown),
-        us(confirmed, 500),
-        us(confirmed, 990)
-    )
-}
-
-/// Where the CPU time goes when most is answered.
-fn what_binds(figures: &Figures, curves: &Curves) -> String {
-    let mut text = format!(
-        "\n### What binds\n\nCPU time where most is answered, the engine as it is. Where nearly all of {} cores are busy, \
-         the machine\nbinds: an exchange with a machine for each role is [above](#figures-13-and-14-in-virtual-time).\n\n\
-         | system | orders/s | cores busy | replicas | gateways | participants, subscriber, relay |\n\
-         |---|--:|--:|--:|--:|--:|\n",
-        cores()
-    );
-    for (system, curve) in curves {
-        let Some(most) = curve.as_ref().ok().and_then(Curve::most) else {
-            continue;
-        };
-        let cpu = most.seen.cpu;
-        let all = (cpu.replicas + cpu.gateways + cpu.here)
-            .as_secs_f64()
-            .max(1e-9);
-        let part = |time: Duration| 100.0 * time.as_secs_f64() / all;
-        let _ = writeln!(
-            text,
-            "| {} | {:.0} | {:.2} | {:.0} % | {:.0} % | {:.0} % |",
-            system.name,
-            most.answered_per_s,
-            most.cores(figures.time),
-            part(cpu.replicas),
-            part(cpu.gateways),
-            part(cpu.here)
-        );
-    }
-    text
-}
-
-/// The bars of both figures.
-fn picture(figures: &Figures, as_is: &Curves, slowed: &Curves, binding: u64) -> String {
-    type Value = fn(&Curve) -> Option<f64>;
-    let group = |name: &str, curves: &Curves, value: Value| Group {
-        name: name.to_owned(),
-        bars: (0..)
-            .zip(curves)
-            .filter_map(|(at, (_, curve))| Some((at, value(curve.as_ref().ok()?)?)))
-            .filter(|(_, value)| *value > 0.0)
-            .collect(),
-    };
-    let borne: Value = |curve| curve.best().map(|point| point.rate as f64);
-    let overtaken: Value = |curve| {
-        let [requests, overtaken, _] = curve.at(COMMON_RATE)?.requests;
-        Some(share(overtaken, requests))
-    };
-    let confirmed: Value =
-        |curve| Some(us(&curve.at(COMMON_RATE)?.seen.load.confirmed, 500) as f64);
-    let executed: Value = |curve| Some(us(&curve.at(COMMON_RATE)?.seen.load.executed, 500) as f64);
-    let replicas: Value = |curve| {
-        let best = curve.best().or(curve.most())?;
-        Some(best.cpu_us(best.seen.cpu.replicas))
-    };
-    let panel = |title: String, groups| Panel {
-        title,
-        groups,
-        show: |value| format!("{value}"),
-    };
-    let slow = format!("engine of {binding}/s");
-    let panels = vec![
-        panel(
-            "Figure 13: orders/s that are borne".to_owned(),
-            vec![group("as it is", as_is, borne), group(&slow, slowed, borne)],
-        ),
-        panel(
-            format!("Figure 13: requests overtaken, %, at {COMMON_RATE} orders/s"),
-            vec![
-                group("as it is", as_is, overtaken),
-                group(&slow, slowed, overtaken),
-            ],
-        ),
-        panel(
-            format!("Figure 14: p50 at {COMMON_RATE} orders/s, us"),
-            vec![
-                group("order to confirmation", as_is, confirmed),
-                group("order to result", as_is, executed),
-            ],
-        ),
-        panel(
-            "CPU time of replicas for an order, us".to_owned(),
-            vec![group("as it is", as_is, replicas)],
-        ),
-    ];
-    Chart {
-        head: "16 gateways, 48 participants, 100 symbols, as processes".to_owned(),
-        series: SYSTEMS
-            .iter()
-            .map(|system| Series {
-                name: system.name.to_owned(),
-                color: system.color,
-            })
-            .collect(),
-        panels,
-        foot: vec![format!(
-            "All processes share {} cores; {} s at each rate; a relay between gateways and replicas.",
-            cores(),
-            figures.time.as_secs()
-        )],
-    }
-    .render()
 }
