@@ -149,7 +149,7 @@ mod tests {
         let options = ExchangeOptions::default();
         let first = u16::MAX - (port_count(&options) as u16 - 1);
         let places = Places::from_port(&options, first).unwrap();
-        assert_eq!(places.webs.last().unwrap(), "127.0.0.1:65535");
+        assert_eq!(places.fixes.last().unwrap(), "127.0.0.1:65535");
         assert!(Places::from_port(&options, first + 1).is_err());
     }
 }

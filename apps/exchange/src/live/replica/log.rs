@@ -1,12 +1,12 @@
 //! What goes into the log, and what it came to.
 
+use super::links::Served;
 use super::{Event, Replica, TICK, delay, sequencer};
 use crate::book::{BookRules, ParticipantId, Price};
 use crate::exchange::{Answer, Command, Exchange, Query, Reply, SymbolId};
 use crate::fair::StampedRequest;
 use crate::link::{AnsweredRequest, FromReplica};
 use crate::live::clock;
-use crate::live::connection::Outbox;
 use quorate::{Error, Node, Status};
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const RULES: BookRules = BookRules {
 /// Where this fails the gateway asks again.
 pub(super) async fn cancel_lost(
     node: Arc<Node<Exchange>>,
-    outbox: Outbox,
+    served: Served,
     participant: ParticipantId,
 ) {
     if node
@@ -36,7 +36,9 @@ pub(super) async fn cancel_lost(
         .await
         .is_ok()
     {
-        outbox.send(FromReplica::Cancelled(participant).to_bytes());
+        served
+            .outbox
+            .send(FromReplica::Cancelled(participant).to_bytes());
     }
 }
 

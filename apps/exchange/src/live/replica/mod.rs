@@ -247,9 +247,9 @@ impl Replica {
                 }
             }
             ToReplica::Lost(participant) => {
-                if let Some(outbox) = self.links.outbox(link).filter(|_| self.leads) {
+                if let Some(served) = self.links.serve(link).filter(|_| self.leads) {
                     let node = Arc::clone(&self.node);
-                    tokio::spawn(log::cancel_lost(node, outbox, participant));
+                    tokio::spawn(log::cancel_lost(node, served, participant));
                 }
             }
             ToReplica::Fetch { symbol, from } => {
