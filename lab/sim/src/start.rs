@@ -1,5 +1,6 @@
 //! Starting replicas, from whatever their disks hold.
 
+use crate::disk::Disk;
 use crate::network::chance;
 use crate::node::Node;
 use crate::recording::What;
@@ -121,7 +122,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 type Started<M, A> = (Host<M, A>, Opened);
 
 /// Opens a replica whose newest snapshot got damaged; `None` where it has no other, or cannot do
-/// without this one because its log begins behind it.
+/// without this one because its log begins behind it, or because the log's end, which this one is
+/// ahead of, is on no stable storage yet.
 fn open_rotten<M: Machine, A: Subject>(
     node: &mut Node<M, A>,
     config: &mut HostConfig<M::Config>,
@@ -133,11 +135,19 @@ fn open_rotten<M: Machine, A: Subject>(
     if !rotten.snapshots.rot(rng) {
         return Ok(None);
     }
-    let opened = open_in_its_epoch::<M, _>(config, configure, |config| {
-        Host::open(config, Start::Resume, &mut &rotten, A::fresh(flaw), now)
-    });
+    let open = |config: &mut HostConfig<M::Config>, disk: &Disk| {
+        open_in_its_epoch::<M, _>(config, configure, |config| {
+            Host::open(config, Start::Resume, &mut &*disk, A::fresh(flaw), now)
+        })
+    };
+    let lacks_slots = |found: &Opened| found.next < found.until;
+    let (_, least) = open(&mut config.clone(), &rotten.settled())?;
+    if lacks_slots(&least) {
+        return Ok(None);
+    }
+    let opened = open(config, &rotten);
     match opened {
-        Ok((_, found)) if found.next < found.until => Ok(None),
+        Ok((_, found)) if lacks_slots(&found) => Ok(None),
         Ok(opened) => {
             node.disk = rotten;
             Ok(Some(opened))

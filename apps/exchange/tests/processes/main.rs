@@ -369,8 +369,10 @@ fn a_lost_connection_cancels_orders_and_a_log_out_does_not() {
     engine.enter("1", "1", "4");
     assert_eq!(engine.hear("8").get(150), Some("0"));
     assert_eq!(engine.hear("8").get(32), Some("3"));
+    page.hear(r#""bids":[[100,1,1]]"#);
     let number = engine.number;
     drop(engine);
+    page.hear(r#""bids":[]"#);
     let cancelled = loop {
         let mut engine = Engine::connect(&fixes, 2, number);
         engine.log_on("");
