@@ -98,7 +98,7 @@ pub(super) const SYSTEMS: [System; 7] = [
 /// How many of the systems are measured with a slow engine, too.
 const SLOWED: usize = 3;
 
-/// What was seen at a rate.
+/// What a run of the exchange's processes at one rate of requests showed.
 #[derive(Debug)]
 pub(super) struct Point {
     pub(super) rate: u64,

@@ -100,7 +100,7 @@ pub(super) fn table(figures: &Figures, title: &str, curves: &Curves) -> String {
     table
 }
 
-/// What was seen with a delay.
+/// The row of a run with one delay of requests.
 pub(super) fn delay_row(point: &Point) -> String {
     let gateways = point.seen.gateways.iter();
     let (late, shown) = gateways.fold((0, 0), |(late, shown), one| {

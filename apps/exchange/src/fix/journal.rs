@@ -12,7 +12,7 @@ const MAGIC: u32 = u32::from_be_bytes(*b"QXF1");
 /// How many bytes are in front of the changes of a record.
 const RECORD_HEAD: usize = 8;
 
-/// What is in a journal.
+/// What a session's journal says of it and of the participant's orders.
 #[derive(Debug)]
 pub struct Journaled {
     /// The participant that the journal is of.

@@ -137,7 +137,7 @@ impl Client {
         self.say(now, answer);
         match number > self.kept.next_in {
             true => self.ask_for_missing(now, number),
-            false => self.expect(number + 1),
+            false => self.expect(number.saturating_add(1)),
         }
         Ok(())
     }
@@ -171,7 +171,8 @@ impl Client {
                 self.refuse_number(now, number);
             }
         } else {
-            self.expect(number + 1);
+            // The other end may have reset it to the last there is.
+            self.expect(number.saturating_add(1));
             if let Err((reason, tag, why)) = check_header(message) {
                 self.reject(now, message, reason, tag, &why);
             } else {

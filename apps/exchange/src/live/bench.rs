@@ -116,7 +116,7 @@ pub struct RunningBench {
 /// the feeds of all gateways and replicas are equal byte for byte.
 ///
 /// # Errors
-/// What does not hold, or why nothing could be measured.
+/// Which check of the bench failed, or why nothing could be measured.
 pub async fn bench(options: BenchOptions) -> Result<BenchSeen, String> {
     let load = options.load.clone();
     let mut running = RunningBench::start(options).await?;
@@ -200,7 +200,7 @@ impl RunningBench {
     /// since the start; all else is of this load.
     ///
     /// # Errors
-    /// What does not hold.
+    /// Which check of the bench failed.
     pub async fn run(&mut self, load: Load) -> Result<BenchSeen, String> {
         if let Some(relay) = &self.relay {
             relay.forget();
@@ -254,7 +254,7 @@ impl RunningBench {
     /// the same feed where all gateways were followed.
     ///
     /// # Errors
-    /// Which ones do not.
+    /// Which gateway's or replica's feed differs.
     pub async fn end(mut self) -> Result<Compared, String> {
         let _ = self.stop.send(true);
         for follower in std::mem::take(&mut self.followers) {

@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 /// The gateway that a link of this kind says it is; no request ever comes over it.
 const OBSERVER: GatewayId = GatewayId(u16::MAX);
-/// How many messages a replica's feed may be behind a gateway's before it is asked for them. A replica keeps four times
-/// as many.
+/// How many messages a replica's feed may be behind a gateway's before it is asked for them. It keeps
+/// four times as many.
 const BEHIND_MAX: usize = 256;
 /// How often it is looked how far replicas' feeds are behind.
 const PAUSE: Duration = Duration::from_millis(50);

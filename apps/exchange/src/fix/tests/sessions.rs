@@ -190,3 +190,18 @@ fn bytes_are_messages_where_length_and_checksum_say_so() {
         assert_eq!(Message::take(&mut wrong.to_vec()), Err(error), "{wrong:?}");
     }
 }
+
+#[test]
+fn the_last_number_that_there_is_ends_nothing() {
+    let mut desk = Desk::logged_on(First::Answers);
+    let last = u64::MAX.to_string();
+    desk.tell("4", &[(36, &last)]);
+    let mut message = desk.message("1", &[(112, "last")]);
+    for (tag, value) in &mut message.fields {
+        if *tag == 34 {
+            value.clone_from(&last);
+        }
+    }
+    desk.take(&message);
+    desk.says(&["0 34=2 112=last"]);
+}
