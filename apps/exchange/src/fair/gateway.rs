@@ -30,6 +30,8 @@ pub(super) fn key(request: &Request) -> RequestKey {
 pub enum GatewayRefusal {
     /// As many requests wait for their answer as may; nothing was done.
     Full,
+    /// As many requests of this participant wait as one's may; nothing was done, and the others have room.
+    Share,
     /// The stamp is ahead of this gateway's clock.
     FutureStamp,
 }
@@ -38,6 +40,9 @@ impl fmt::Display for GatewayRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             GatewayRefusal::Full => "the gateway has too many requests under way; try again",
+            GatewayRefusal::Share => {
+                "too many requests of this participant are under way; try again"
+            }
             GatewayRefusal::FutureStamp => "the request was stamped in the future",
         })
     }
@@ -52,14 +57,25 @@ struct Pending {
     resend_ns: u64,
 }
 
+/// How many requests may wait for their answer at a gateway.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GatewayLimits {
+    /// The most of all participants together.
+    pub all: usize,
+    /// The most of one participant: whoever sends more than is answered leaves room for the others.
+    pub each: usize,
+}
+
 /// The way in of the participants at one gateway.
 #[derive(Debug)]
 pub struct Gateway {
     id: GatewayId,
     /// The time after which a request is sent again.
     resend_after_ns: u64,
-    most: usize,
+    limits: GatewayLimits,
     pending: BTreeMap<RequestKey, Pending>,
+    /// How many of them are each participant's.
+    pending_of: BTreeMap<ParticipantId, usize>,
     /// When requests are sent again, by the steady clock.
     resends: BTreeSet<(u64, RequestKey)>,
     /// The highest time of a stamp: later ones are never before earlier ones.
@@ -69,12 +85,13 @@ pub struct Gateway {
 impl Gateway {
     /// A gateway that lets so many requests wait for answers at a time.
     #[must_use]
-    pub fn new(id: GatewayId, resend_after_ns: u64, most: usize) -> Gateway {
+    pub fn new(id: GatewayId, resend_after_ns: u64, limits: GatewayLimits) -> Gateway {
         Gateway {
             id,
             resend_after_ns,
-            most,
+            limits,
             pending: BTreeMap::new(),
+            pending_of: BTreeMap::new(),
             resends: BTreeSet::new(),
             last_ns: 0,
         }
@@ -130,6 +147,7 @@ impl Gateway {
         let pending = self.pending.remove(&key);
         if let Some(pending) = pending {
             self.resends.remove(&(pending.resend_ns, key));
+            self.forget_one_of(participant);
         }
         pending.is_some()
     }
@@ -173,12 +191,33 @@ impl Gateway {
     ) -> Result<StampedRequest, GatewayRefusal> {
         let key = key(&stamped.request);
         let known = self.pending.get(&key).map(|pending| pending.stamped);
-        if known.is_none() && self.pending.len() >= self.most {
-            return Err(GatewayRefusal::Full);
+        if known.is_none() {
+            self.count_one_of(stamped.request.participant)?;
         }
         let stamped = known.unwrap_or(stamped);
         self.arm(key, stamped, now);
         Ok(stamped)
+    }
+
+    fn count_one_of(&mut self, participant: ParticipantId) -> Result<(), GatewayRefusal> {
+        if self.pending.len() >= self.limits.all {
+            return Err(GatewayRefusal::Full);
+        }
+        let count = self.pending_of.get(&participant).copied().unwrap_or(0);
+        if count >= self.limits.each {
+            return Err(GatewayRefusal::Share);
+        }
+        self.pending_of.insert(participant, count + 1);
+        Ok(())
+    }
+
+    fn forget_one_of(&mut self, participant: ParticipantId) {
+        if let Some(count) = self.pending_of.get_mut(&participant) {
+            *count -= 1;
+            if *count == 0 {
+                self.pending_of.remove(&participant);
+            }
+        }
     }
 
     fn arm(&mut self, key: RequestKey, stamped: StampedRequest, now: Now) {

@@ -16,7 +16,7 @@ mod unfairness;
 
 pub use clock_watch::{ClockProbe, ClockWatch};
 pub use delay::{DelayBounds, DelayControl};
-pub use gateway::{FUTURE_MAX_NS, Gateway, GatewayRefusal, StampedRequest};
+pub use gateway::{FUTURE_MAX_NS, Gateway, GatewayLimits, GatewayRefusal, StampedRequest};
 pub use hold::{ReleaseHold, Released};
 pub use sequencer::{Arrival, Sequencer, SequencerOptions, SequencerStats};
 pub use unfairness::{InboundMeter, InboundUnfairness, OutboundMeter, OutboundUnfairness};

@@ -43,9 +43,38 @@ fn hand(sequencer: &mut Sequencer, now_ns: u64, request: StampedRequest) -> Arri
     sequencer.handle_request(at(now_ns), request.stamp.gateway, request)
 }
 
+fn limits(all: usize, each: usize) -> GatewayLimits {
+    GatewayLimits { all, each }
+}
+
+#[test]
+fn who_sends_more_than_is_answered_leaves_room_for_others() {
+    let mut gateway = Gateway::new(GatewayId(3), 50, limits(4, 2));
+    for number in [1, 2] {
+        gateway.handle_request(at(100), request(0, number)).unwrap();
+    }
+    let third = gateway.handle_request(at(101), request(0, 3));
+    assert_eq!(third, Err(GatewayRefusal::Share));
+    // What is under way already may come again.
+    assert!(gateway.handle_request(at(102), request(0, 2)).is_ok());
+    let of_another = Request {
+        participant: ParticipantId(9),
+        ..request(0, 1)
+    };
+    assert!(gateway.handle_request(at(103), of_another).is_ok());
+    let answered = request(0, 1);
+    for is_first in [true, false] {
+        let said = gateway.handle_answer(answered.symbol, answered.participant, answered.number);
+        assert_eq!(said, is_first);
+    }
+    assert!(gateway.handle_request(at(104), request(0, 3)).is_ok());
+    let fourth = gateway.handle_request(at(105), request(0, 4));
+    assert_eq!(fourth, Err(GatewayRefusal::Share));
+}
+
 #[test]
 fn a_request_keeps_its_stamp_until_it_is_answered() {
-    let mut gateway = Gateway::new(GatewayId(3), 50, 2);
+    let mut gateway = Gateway::new(GatewayId(3), 50, limits(2, 2));
     let first = gateway.handle_request(at(100), request(0, 1)).unwrap();
     assert_eq!(first, stamped(100, 3, request(0, 1)));
     assert_eq!(gateway.handle_request(at(120), request(0, 1)), Ok(first));
@@ -76,7 +105,7 @@ fn a_request_keeps_its_stamp_until_it_is_answered() {
 
 #[test]
 fn a_stamp_of_the_future_is_refused_at_the_gateway() {
-    let mut gateway = Gateway::new(GatewayId(3), 50, 10);
+    let mut gateway = Gateway::new(GatewayId(3), 50, limits(10, 10));
     let brought = stamped(100 + FUTURE_MAX_NS, 2, request(0, 1));
     let refused = gateway.handle_stamped(at(99), brought);
     assert_eq!(refused, Err(GatewayRefusal::FutureStamp));

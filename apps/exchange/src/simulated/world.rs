@@ -7,8 +7,8 @@ use super::{Scenario, Seen};
 use crate::book::ParticipantId;
 use crate::exchange::{Command, Exchange, GatewayId, Outcome, Request, SymbolId};
 use crate::fair::{
-    ClockProbe, ClockWatch, DelayBounds, DelayControl, Gateway, InboundMeter, Now, OutboundMeter,
-    ReleaseHold, Sequencer, SequencerOptions, StampedRequest,
+    ClockProbe, ClockWatch, DelayBounds, DelayControl, Gateway, GatewayLimits, InboundMeter, Now,
+    OutboundMeter, ReleaseHold, Sequencer, SequencerOptions, StampedRequest,
 };
 use crate::feed::{Packet, Publisher};
 use fastrand::Rng;
@@ -29,6 +29,11 @@ pub(super) const HEARTBEAT_NS: u64 = 1_000_000;
 pub(super) const FETCH_NS: u64 = 2_000_000;
 /// The longest that a gateway holds market data, in ns.
 const HOLD_MAX_NS: u64 = 10_000_000;
+/// How many requests wait at a gateway for their answers.
+const PENDING_MAX: GatewayLimits = GatewayLimits {
+    all: 4096,
+    each: 1024,
+};
 /// The time after the last fault in which everything has to be answered and shown, in ns.
 const PATIENCE_NS: u64 = 500_000_000;
 /// The shortest delay that a leader chooses, in ns.
@@ -83,7 +88,7 @@ pub(super) struct GatewayMachine {
 impl GatewayMachine {
     pub(super) fn new(id: usize, boot: u64, offset_ns: i64) -> GatewayMachine {
         GatewayMachine {
-            gateway: Gateway::new(GatewayId(id as u16), RESEND_NS, 4096),
+            gateway: Gateway::new(GatewayId(id as u16), RESEND_NS, PENDING_MAX),
             hold: ReleaseHold::new(HOLD_MAX_NS),
             boot,
             offset_ns,

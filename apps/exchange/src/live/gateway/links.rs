@@ -137,7 +137,7 @@ mod tests {
         outbox.send(ToReplica::Hello(GatewayId(1)).to_bytes());
         links.begin(0, outbox);
         assert!(links.lead(0, true));
-        for from in 0..super::super::PENDING_MAX as u64 {
+        for from in 0..super::super::PENDING_MAX.all as u64 {
             let symbol = SymbolId(0);
             links.send_to_leader(&ToReplica::Fetch { symbol, from });
         }

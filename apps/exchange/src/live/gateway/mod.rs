@@ -20,7 +20,7 @@ use super::web::WebMessage;
 use crate::book::ParticipantId;
 use crate::entry::{ClientMessage, Token};
 use crate::exchange::{GatewayId, SymbolId};
-use crate::fair::{Gateway, ReleaseHold};
+use crate::fair::{Gateway, GatewayLimits, ReleaseHold};
 use crate::fix::Message;
 use crate::link::{FeedRequest, FromReplica, GatewayStatus};
 use feed::Subscribers;
@@ -41,7 +41,10 @@ use web::Browsers;
 /// When a request without an answer is sent again, in ns.
 const RESEND_NS: u64 = 100_000_000;
 /// How many requests wait for their answers at a time. All of them go to a new leader at once, beside what else does.
-const PENDING_MAX: usize = WAITING_MAX / 2;
+const PENDING_MAX: GatewayLimits = GatewayLimits {
+    all: WAITING_MAX / 2,
+    each: WAITING_MAX / 8,
+};
 /// The longest that market data is held, in ns.
 const HOLD_MAX_NS: u64 = 1_000_000_000;
 /// How many events wait for the gateway.
