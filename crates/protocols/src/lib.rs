@@ -14,7 +14,8 @@ pub mod rs_paxos;
 mod shared;
 
 pub use registry::any::{
-    AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnyTimer, Inside, failures_survived,
+    AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnySabotaged, AnySabotagedConfig, AnyTimer,
+    Inside, failures_survived,
 };
 pub use registry::catalogue::Registered;
 pub use registry::flags::{AUTO, Flag, FlagKind};

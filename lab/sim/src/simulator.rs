@@ -20,8 +20,8 @@ use quorate_etcd_store::Store as EtcdStore;
 use quorate_host::Flaw;
 use quorate_plain_store::Store as PlainStore;
 use quorate_protocols::{
-    AnyConfig, AnyMachine, AnyMessage, Protocol, Sabotage, Sabotaged, SabotagedConfig, Visitor,
-    names, visit,
+    AnyConfig, AnyMachine, AnyMessage, AnySabotaged, AnySabotagedConfig, Protocol, Sabotage,
+    SabotagedConfig, Visitor, names, visit,
 };
 use quorate_redis_effects::Stream;
 use quorate_redis_store::Store as RedisStore;
@@ -340,13 +340,13 @@ fn run_one<P: Protocol, A: Subject>(
         if let Some(touches) = A::touches() {
             P::commute(&mut inner, touches);
         }
-        let inner = SabotagedConfig { inner, sabotage };
+        let inner = AnySabotagedConfig::of::<P>(&SabotagedConfig { inner, sabotage });
         let lines = watch.lines.clone();
         Ok(probe::Config { inner, lines })
     };
-    type Broken<M> = Probe<Sabotaged<M>>;
-    let words = P::describe_message;
-    let setup = recipe.setup::<Broken<P::Machine>>(seed, &configure, words, watch.clone());
+    let words = AnyMessage::describe;
+    // One world for the mutants of all protocols: most of what is compiled here is worlds.
+    let setup = recipe.setup::<Probe<AnySabotaged>>(seed, &configure, words, watch.clone());
     World::<_, A>::new(setup).run()
 }
 

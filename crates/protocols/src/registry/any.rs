@@ -4,12 +4,14 @@
 //! Nothing on the wire or in the log says which protocol a message or a record is of: the epoch does,
 //! and the bytes are those of the protocol alone.
 
+use crate::registry::sabotage::{Sabotaged, SabotagedConfig};
 use crate::registry::{Protocol, registered, unknown_protocol};
 use crate::shared::decided::DecidedSet;
 use quorate_core::{
     Attachment, Carry, Decoder, Encoder, Entry, EntryId, Epoch, Input, Introspect, Machine, Now,
     Out, Past, Record, Seat, Slot, Touches, Wire, WireError, Written,
 };
+use std::any::Any;
 use std::hash::Hasher;
 
 type Of<P> = <P as Protocol>::Machine;
@@ -21,15 +23,123 @@ pub struct Inside<M: Machine> {
     out: Out<M>,
 }
 
-macro_rules! machines {
-    ($($name:ident: $protocol:ty),* $(,)?) => {
-        /// A machine of any registered protocol. What was meant for another than it runs is lost.
+/// A machine of any protocol, and its configuration: how each input finds the machine inside.
+macro_rules! any_machine {
+    (
+        $(#[$of_machine:meta])* $machine:ident,
+        $(#[$of_config:meta])* $config:ident,
+        $($name:ident: $protocol:ty, $inner:ty);*
+    ) => {
+        $(#[$of_machine])*
         #[derive(Clone)]
         #[allow(missing_docs, reason = "the variants are the protocols")]
-        pub enum AnyMachine {
-            $($name(Box<Inside<Of<$protocol>>>)),*
+        pub enum $machine {
+            $($name(Box<Inside<$inner>>)),*
         }
 
+        $(#[$of_config])*
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs, reason = "the variants are the protocols")]
+        pub enum $config {
+            $($name(<$inner as Machine>::Config)),*
+        }
+
+        impl Machine for $machine {
+            type Message = AnyMessage;
+            type Record = AnyRecord;
+            type Timer = AnyTimer;
+            type Base = DecidedSet;
+            type Config = $config;
+
+            fn message(protocol: &str, input: &mut Decoder) -> Result<AnyMessage, WireError> {
+                match protocol {
+                    $(<$protocol as Protocol>::NAME => Wire::decode(input).map(AnyMessage::$name),)*
+                    _ => Err(UNKNOWN),
+                }
+            }
+
+            fn record(protocol: &str, input: &mut Decoder) -> Result<AnyRecord, WireError> {
+                match protocol {
+                    $(<$protocol as Protocol>::NAME => Wire::decode(input).map(AnyRecord::$name),)*
+                    _ => Err(UNKNOWN),
+                }
+            }
+
+            fn recover(
+                config: &$config,
+                past: Past<Self>,
+                now: Now,
+                out: &mut Out<Self>,
+            ) -> Self {
+                match config {
+                    $($config::$name(config) => {
+                        let past = past.map(|record| match record {
+                            AnyRecord::$name(record) => record,
+                            _ => panic!("a record that is not of the epoch's protocol"),
+                        });
+                        let mut inner = out.inner();
+                        let machine = Machine::recover(config, past, now, &mut inner);
+                        out.absorb(&mut inner, AnyMessage::$name, AnyRecord::$name, AnyTimer::$name);
+                        $machine::$name(Box::new(Inside { machine, out: inner }))
+                    })*
+                }
+            }
+
+            fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
+                match self {
+                    $($machine::$name(inside) => {
+                        let Inside { machine, out: inner } = &mut **inside;
+                        let input = input.try_map(
+                            |message| match message {
+                                AnyMessage::$name(message) => Some(message),
+                                _ => None,
+                            },
+                            |timer| match timer {
+                                AnyTimer::$name(timer) => Some(timer),
+                                _ => None,
+                            },
+                        );
+                        let Some(input) = input else { return };
+                        machine.step(now, input, inner);
+                        out.absorb(inner, AnyMessage::$name, AnyRecord::$name, AnyTimer::$name);
+                    })*
+                }
+            }
+
+            quorate_core::delegate!(
+                Machine: $(
+                    $inner,
+                    $config::$name(config) => config,
+                    $machine::$name(inside) => inside.machine
+                );*
+            );
+
+            fn rests_on(config: &$config, record: &AnyRecord) -> Option<EntryId> {
+                match (config, record) {
+                    $(($config::$name(config), AnyRecord::$name(record)) => {
+                        <$inner>::rests_on(config, record)
+                    })*
+                    _ => None,
+                }
+            }
+        }
+
+        impl Introspect for $machine {
+            fn fingerprint(&self, to: &mut impl Hasher) {
+                match self {
+                    $($machine::$name(inside) => inside.machine.fingerprint(to)),*
+                }
+            }
+
+            quorate_core::delegate!(
+                Introspect: $($machine::$name(inside) => inside.machine);*
+            );
+        }
+    };
+}
+
+macro_rules! machines {
+    ($($name:ident: $protocol:ty),* $(,)?) => {
         /// A message of any registered protocol.
         #[derive(Clone, Debug)]
         #[allow(missing_docs, reason = "the variants are the protocols")]
@@ -49,13 +159,6 @@ macro_rules! machines {
         #[allow(missing_docs, reason = "the variants are the protocols")]
         pub enum AnyTimer {
             $($name(<Of<$protocol> as Machine>::Timer)),*
-        }
-
-        /// The configuration of a seat, whatever its epoch's protocol.
-        #[derive(Clone, Debug)]
-        #[allow(missing_docs, reason = "the variants are the protocols")]
-        pub enum AnyConfig {
-            $($name(<Of<$protocol> as Machine>::Config)),*
         }
 
         impl AnyConfig {
@@ -194,96 +297,36 @@ macro_rules! machines {
             }
         }
 
-        impl Machine for AnyMachine {
-            type Message = AnyMessage;
-            type Record = AnyRecord;
-            type Timer = AnyTimer;
-            type Base = DecidedSet;
-            type Config = AnyConfig;
-
-            fn message(protocol: &str, input: &mut Decoder) -> Result<AnyMessage, WireError> {
-                match protocol {
-                    $(<$protocol as Protocol>::NAME => Wire::decode(input).map(AnyMessage::$name),)*
-                    _ => Err(UNKNOWN),
-                }
-            }
-
-            fn record(protocol: &str, input: &mut Decoder) -> Result<AnyRecord, WireError> {
-                match protocol {
-                    $(<$protocol as Protocol>::NAME => Wire::decode(input).map(AnyRecord::$name),)*
-                    _ => Err(UNKNOWN),
-                }
-            }
-
-            fn recover(
-                config: &AnyConfig,
-                past: Past<Self>,
-                now: Now,
-                out: &mut Out<Self>,
-            ) -> Self {
-                match config {
-                    $(AnyConfig::$name(config) => {
-                        let past = past.map(|record| match record {
-                            AnyRecord::$name(record) => record,
-                            _ => panic!("a record that is not of the epoch's protocol"),
-                        });
-                        let mut inner = out.inner();
-                        let machine = Machine::recover(config, past, now, &mut inner);
-                        out.absorb(&mut inner, AnyMessage::$name, AnyRecord::$name, AnyTimer::$name);
-                        AnyMachine::$name(Box::new(Inside { machine, out: inner }))
-                    })*
-                }
-            }
-
-            fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
-                match self {
-                    $(AnyMachine::$name(inside) => {
-                        let Inside { machine, out: inner } = &mut **inside;
-                        let input = input.try_map(
-                            |message| match message {
-                                AnyMessage::$name(message) => Some(message),
-                                _ => None,
-                            },
-                            |timer| match timer {
-                                AnyTimer::$name(timer) => Some(timer),
-                                _ => None,
-                            },
-                        );
-                        let Some(input) = input else { return };
-                        machine.step(now, input, inner);
-                        out.absorb(inner, AnyMessage::$name, AnyRecord::$name, AnyTimer::$name);
-                    })*
-                }
-            }
-
-            quorate_core::delegate!(
-                Machine: $(
-                    Of<$protocol>,
-                    AnyConfig::$name(config) => config,
-                    AnyMachine::$name(inside) => inside.machine
-                );*
-            );
-
-            fn rests_on(config: &AnyConfig, record: &AnyRecord) -> Option<EntryId> {
-                match (config, record) {
-                    $((AnyConfig::$name(config), AnyRecord::$name(record)) => {
-                        <Of<$protocol>>::rests_on(config, record)
-                    })*
-                    _ => None,
-                }
-            }
+        any_machine! {
+            /// A machine of any registered protocol. What was meant for another than it runs is lost.
+            AnyMachine,
+            /// The configuration of a seat, whatever its epoch's protocol.
+            AnyConfig,
+            $($name: $protocol, Of<$protocol>);*
         }
 
-        impl Introspect for AnyMachine {
-            fn fingerprint(&self, to: &mut impl Hasher) {
-                match self {
-                    $(AnyMachine::$name(inside) => inside.machine.fingerprint(to)),*
-                }
-            }
+        any_machine! {
+            /// As [`AnyMachine`], and it may be broken on purpose: a checker that drives it is compiled once for all
+            /// protocols.
+            AnySabotaged,
+            /// The configuration of a seat, and what to break.
+            AnySabotagedConfig,
+            $($name: $protocol, Sabotaged<Of<$protocol>>);*
+        }
 
-            quorate_core::delegate!(
-                Introspect: $(AnyMachine::$name(inside) => inside.machine);*
-            );
+        impl AnySabotagedConfig {
+            /// From the configuration of one protocol.
+            ///
+            /// # Panics
+            /// If that protocol is not registered.
+            #[must_use]
+            pub fn of<P: Protocol>(config: &SabotagedConfig<P::Machine>) -> AnySabotagedConfig {
+                let config: &dyn Any = config;
+                $(if let Some(config) = config.downcast_ref::<SabotagedConfig<Of<$protocol>>>() {
+                    return AnySabotagedConfig::$name(config.clone());
+                })*
+                panic!("{} is registered", P::NAME);
+            }
         }
     };
 }
