@@ -6,6 +6,7 @@
 )]
 
 mod address;
+mod backup;
 mod cluster;
 mod compaction;
 mod config_file;
@@ -14,6 +15,7 @@ mod connection_options;
 mod documented;
 mod endpoints;
 mod etcd;
+mod etcd_client;
 mod etcd_options;
 mod face;
 mod gateway;
@@ -42,6 +44,7 @@ mod tls;
 mod up;
 mod user_args;
 mod users;
+mod utc;
 mod web;
 
 use clap::{Parser, Subcommand};
@@ -74,6 +77,9 @@ enum Command {
     Up(up::UpOptions),
     /// Begin a cluster with the state of an etcd: keys with their history, leases, users
     Import(import::ImportOptions),
+    /// Back a cluster up as it changes, and restore the state of any moment
+    #[command(subcommand)]
+    Backup(backup::BackupCommand),
     /// Show how a cluster is: replicas, slots, latencies, queues, disk, memory
     Status(status::StatusOptions),
     /// Show and change what a cluster consists of
@@ -123,6 +129,7 @@ fn main() -> ExitCode {
         Command::Gateway(options) => gateway::run(&options),
         Command::Up(options) => up::run(&options),
         Command::Import(options) => import::run(&options),
+        Command::Backup(command) => backup::run(&command),
         Command::Status(options) => match status::run(&options) {
             Ok(code) => return code,
             Err(failure) => Err(failure),
