@@ -10,7 +10,7 @@
 #   <!-- readme-commands: skip (REASON) -->   the block is not run
 #   <!-- readme-commands: Ctrl-C -->          what runs is stopped first
 #
-# What runs until it is stopped (`quorate up`, `serve`, `etcd`, `gateway`), or waits for the next block (`cluster replace`), runs
+# What runs until it is stopped (`quorate up`, `serve`, `etcd`, `gateway`, `backup run`), or waits for the next block (`cluster replace`), runs
 # in the background once it has said that it is ready, and must end with 0 when it is stopped. Commands of programs that
 # are not installed (etcdctl, curl, redis-cli) are skipped. Needs the ports 2379 to 2400, 2479, 2480 and
 # 6379 to 6387.
@@ -106,6 +106,7 @@ quorate() {
     "up "*) background "^endpoints: " "$@" ;;
     "serve "* | "etcd "* | "gateway "*) background "ready to serve client requests" "$@" ;;
     "cluster replace") background "^waiting for " "$@" ;;
+    "backup run") background "^full snapshot: " "$@" ;;
     *) "$QUORATE" "$@" ;;
   esac
 }

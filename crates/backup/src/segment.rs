@@ -60,7 +60,9 @@ impl SegmentWriter {
         let file = options.write(true).create_new(true).mode(0o600).open(path);
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, file.map_err(BackupError::of(path))?);
         let header = header(first);
-        out.write_all(&header).map_err(BackupError::of(path))?;
+        // Whoever reads meanwhile finds a segment.
+        let written = out.write_all(&header).and_then(|()| out.flush());
+        written.map_err(BackupError::of(path))?;
         sync_folder_of(path)?;
         Ok(SegmentWriter {
             path: path.to_owned(),

@@ -404,6 +404,10 @@ fn changes_are_in_order_and_a_damaged_full_snapshot_is_none() {
     let backup = Backup::new(8, 9, &[3]);
     let folder = Folder::begin(&backup.path(), CLUSTER).unwrap();
     let mut segment = folder.begin_segment(4).unwrap();
+    assert!(
+        backup.open().verify().unwrap().torn.is_empty(),
+        "it is just begun"
+    );
     let early = segment.append(&backup.history[4]).unwrap_err().to_string();
     assert!(
         early.contains("revision 4 comes next, and the cluster told of 6"),
