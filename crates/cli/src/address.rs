@@ -43,6 +43,9 @@ pub(crate) fn host_port(flag: &str, url: &str) -> Result<String, String> {
         .and_then(|rest| rest.rsplit_once(':'))
         .filter(|(host, _)| !host.is_empty())
         .and_then(|(_, port)| port.parse::<u16>().ok());
+    if let Some(why) = rest.and_then(port_too_large) {
+        return Err(format!("--{flag} {url:?}: {why}"));
+    }
     if let Some((host, _)) = rest.and_then(|rest| rest.rsplit_once(':'))
         && host.contains(':')
         && !is_bracketed(host)
@@ -57,6 +60,14 @@ pub(crate) fn host_port(flag: &str, url: &str) -> Result<String, String> {
             "--{flag} {url:?} is not of the form http://host:port or https://host:port"
         )),
     }
+}
+
+/// In words, if the port of `host:port` is a number beyond all ports.
+pub(crate) fn port_too_large(host_port: &str) -> Option<String> {
+    let (_, port) = host_port.rsplit_once(':')?;
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && port.parse::<u16>().is_err())
+        .then(|| format!("port {port} is too large: ports go up to {}", u16::MAX))
 }
 
 /// Whether a URL, or the first of a list, asks for TLS.
@@ -119,7 +130,10 @@ mod tests {
             ("127.0.0.1:2379", "not of the form"),
             ("http://127.0.0.1", "not of the form"),
             ("http://:2379", "not of the form"),
-            ("http://a:99999", "not of the form"),
+            (
+                "http://a:99999",
+                "port 99999 is too large: ports go up to 65535",
+            ),
             ("http://a:1/path", "not of the form"),
             ("unix://a:1", "only http:// and https://"),
             ("http://a:1,http://b:2", "one URL"),

@@ -1,6 +1,7 @@
 //! `--endpoints`: where a cluster is asked.
 
 use crate::Failure;
+use crate::address::port_too_large;
 use crate::redis_endpoint::{REDIS, admin_of};
 use crate::user_args::{self, UserArgs};
 use clap::Args;
@@ -71,6 +72,9 @@ impl Asked {
     /// These endpoints; an error if one is not `host:port`, with or without a scheme.
     pub(crate) fn new(urls: &[String], tls: &ClientTlsArgs) -> Result<Asked, Failure> {
         if let Some(url) = urls.iter().find(|url| !is_endpoint(url)) {
+            if let Some(why) = port_too_large(url.trim_end_matches('/')) {
+                return Err(Failure::Usage(format!("--endpoints {url:?}: {why}")));
+            }
             return Err(Failure::Usage(format!(
                 "--endpoints {url:?} is not of the form host:port, http://host:port or https://host:port"
             )));

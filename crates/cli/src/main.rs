@@ -22,8 +22,10 @@ mod gateway;
 mod import;
 mod log;
 mod logging;
+mod manual;
 mod modes;
 mod moved;
+mod nearest;
 mod new_cluster;
 mod notify;
 mod peer_tls;
@@ -45,9 +47,10 @@ mod up;
 mod user_args;
 mod users;
 mod utc;
+mod version;
 mod web;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use moved::BenchCommand;
 use quorate_tooling::allocator;
 use std::process::ExitCode;
@@ -58,7 +61,7 @@ use std::process::ExitCode;
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 #[derive(Parser)]
-#[command(name = "quorate", version, about, arg_required_else_help = true)]
+#[command(name = "quorate", version, long_version = version::long(), about, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -96,6 +99,10 @@ enum Command {
     /// Measure a cluster over the etcd API, and check that it loses nothing
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Write what completes command lines in a shell
+    Completions(manual::CompletionsOptions),
+    /// Write a page of the manual, or all of them: quorate man serve | man -l -
+    Man(manual::ManOptions),
     /// The simulator, which is a command of quorate-lab.
     #[command(hide = true, disable_help_flag = true)]
     Sim(moved::Arguments),
@@ -143,6 +150,8 @@ fn main() -> ExitCode {
         }
         Command::Bench(BenchCommand::Own(command)) => return quorate_load::run(*command),
         Command::Bench(BenchCommand::Other(words)) => Err(moved::bench(&words)),
+        Command::Completions(options) => manual::complete(&options, Cli::command()),
+        Command::Man(options) => manual::man(&options, Cli::command()),
         Command::Sim(arguments) => Err(moved::to_lab("sim", &arguments.words)),
         Command::Model(arguments) => Err(moved::to_lab("model", &arguments.words)),
     })
@@ -170,7 +179,6 @@ const CALLED_AS: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -12,7 +12,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
-use support::{Client, Home, PATIENCE, Up, expect_failure, free_ports, quorate};
+use support::{Client, Home, PATIENCE, Up, expect_failure, free_ports, output, quorate};
 
 fn serve(flags: &[&str]) -> Command {
     let mut command = quorate();
@@ -30,7 +30,7 @@ fn up(dir: &Path, flags: &[&str]) -> Command {
 fn senseless_flags_are_exit_code_2() {
     let home = tempfile::tempdir().unwrap();
     let missing = home.path().join("missing").display().to_string();
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["--no-such-flag"], "unexpected argument '--no-such-flag'"),
         (&["--id", "x"], "invalid value 'x' for '--id"),
         (
@@ -48,6 +48,14 @@ fn senseless_flags_are_exit_code_2() {
         (
             &["--id", "2", "--initial-cluster", "1=http://a:1"],
             "does not list --id 2",
+        ),
+        (
+            &["--listen-client-urls", "http://127.0.0.1:70000"],
+            "port 70000 is too large: ports go up to 65535",
+        ),
+        (
+            &["--initial-cluster", "1=http://127.0.0.1:65536"],
+            "port 65536 is too large: ports go up to 65535",
         ),
         (&["--max-request-bytes", "0"], "is not between 1 and"),
         (
@@ -99,7 +107,17 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
         "\"from-flag\"",
     );
     fs::write(&file, "protocols = \"rabia\"\n").unwrap();
-    expect_failure(&mut serve(&with_file), 2, "unknown field `protocols`");
+    expect_failure(
+        &mut serve(&with_file),
+        2,
+        "line 1: there is no key \"protocols\"; did you mean \"protocol\"?\n  1 | protocols = \"rabia\"",
+    );
+    fs::write(&file, "id = 1\nmax-txn-ops = \"many\"\n").unwrap();
+    expect_failure(
+        &mut serve(&with_file),
+        2,
+        "line 2: the value of \"max-txn-ops\" is wrong",
+    );
 }
 
 #[test]
@@ -156,9 +174,15 @@ async fn wrong_and_damaged_folders_are_refused_and_lose_nothing() {
     fs::write(&meta, &bytes).unwrap();
     fs::write(&copy, bytes).unwrap();
     start("is damaged");
+    let remedy = format!(
+        "move {} away and start this replica as always",
+        own.display()
+    );
+    start(&remedy);
     fs::remove_file(&meta).unwrap();
     fs::remove_file(&copy).unwrap();
     start("holds a log but no file `meta`");
+    start(&remedy);
     fs::write(&meta, &good).unwrap();
 
     let segment = own.join("log/0000000001.seg");
@@ -216,6 +240,20 @@ fn take(port: u16) -> TcpListener {
             Err(error) => assert!(Instant::now() < deadline, "port {port}: {error}"),
         }
         std::thread::yield_now();
+    }
+}
+
+/// Scenario: a cluster of two is begun, which survives less than one of one.
+#[test]
+fn a_cluster_that_survives_no_failure_is_begun_with_a_warning() {
+    let home = tempfile::tempdir().unwrap();
+    for (replicas, is_warned) in [("1", false), ("2", true), ("3", false)] {
+        let dir = home.path().join(replicas);
+        let mut begin = up(&dir, &["--begin-only", "--replicas", replicas]);
+        let said = String::from_utf8(output(&mut begin).stdout).unwrap();
+        assert!(said.contains("failures survived"), "{said}");
+        let warning = "warning: with 2 replicas every one of them is needed";
+        assert_eq!(said.contains(warning), is_warned, "{said}");
     }
 }
 

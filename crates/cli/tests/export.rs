@@ -48,6 +48,22 @@ fn operations(lines: &[Value]) -> Vec<(String, i64)> {
         .collect()
 }
 
+/// What the cluster orders for itself is shown as what it is, and as done.
+fn expect_orders(commands: &[&Value]) {
+    let orders = commands.iter().filter(|one| one["class"] == "order");
+    let orders: Vec<&&Value> = orders.collect();
+    for op in ["feature-level", "publish", "name-leader"] {
+        let order = orders.iter().find(|one| one["operation"]["op"] == op);
+        let order = order.unwrap_or_else(|| panic!("no {op} in {orders:?}"));
+        assert_eq!(order["outcome"], "executed", "{order}");
+        assert!(order["effect"].is_string(), "{order}");
+    }
+    let unclear = orders
+        .iter()
+        .find(|one| one["operation"]["op"] == "undecodable");
+    assert_eq!(unclear, None);
+}
+
 /// Scenario: puts, a transaction and a deletion; the replicas stop; all tell the same order, with
 /// everything that changed.
 #[tokio::test]
@@ -95,6 +111,7 @@ async fn all_replicas_export_the_same_order_with_what_it_came_to() {
         [("put a".to_owned(), 2), ("txn ".to_owned(), 3)]
     );
     let writes = commands(&lines);
+    expect_orders(&writes);
     let txn = writes.iter().find(|one| one["operation"]["op"] == "txn");
     let changes = &txn.unwrap()["changes"];
     assert_eq!(changes[0]["key"], "b");

@@ -18,6 +18,7 @@ use crate::metrics::{HistogramUpkeep, Metrics, ProtocolGauges, seconds};
 use crate::peer::{Arrival, Links};
 use crate::quorum::QuorumWatch;
 use crate::replies::{Replies, Reply};
+use crate::slow::SlowRequests;
 use crate::snapshots::SnapshotThread;
 use crate::timed_app::TimedApp;
 use crate::tls::Certificates;
@@ -108,11 +109,13 @@ pub(crate) struct CoreState<A: Application> {
     held_for: Option<DiskError>,
     /// The limit for log lines that peers and clients can cause.
     pub(crate) log: LogLimit,
+    /// Requests that took long, of which the log tells.
+    pub(crate) slow: SlowRequests,
 }
 
 impl<A: Application> CoreState<A> {
-    /// Requests are answered after `patience` at the latest.
-    pub(crate) fn new(patience: Duration) -> Self {
+    /// Requests are answered after `patience` at the latest; those that take as long as `slow` are told to the log.
+    pub(crate) fn new(patience: Duration, slow: Duration) -> Self {
         CoreState {
             replies: Replies::new(patience),
             countdowns: Countdowns::default(),
@@ -128,6 +131,7 @@ impl<A: Application> CoreState<A> {
             waited: (0, 0),
             began: Instant::now(),
             held_for: None,
+            slow: SlowRequests::new(slow),
             log: LogLimit::default(),
         }
     }
@@ -519,7 +523,7 @@ impl<A: Application> Core<A> {
                 } => {
                     tracing::trace!(token, request = ?id, %slot, ?entry, "applied");
                 }
-                HostEvent::Spent(place, ns) => self.metrics.spent(place, ns),
+                HostEvent::Spent(place, ns) => self.note_spent(now, place, ns),
                 HostEvent::Machine(event) => self.note_machine(event),
                 HostEvent::BadFrame { peer, why } => {
                     self.metrics.bad_frames.increment(1);
@@ -536,7 +540,8 @@ impl<A: Application> Core<A> {
                 event @ (HostEvent::Damaged { .. }
                 | HostEvent::FragmentDamaged { .. }
                 | HostEvent::Mended { .. }
-                | HostEvent::Repaired { .. }) => self.metrics.storage.note(&event),
+                | HostEvent::Repaired { .. }
+                | HostEvent::RolledBack { .. }) => self.metrics.storage.note(&event),
                 event @ (HostEvent::SnapshotTaken(_)
                 | HostEvent::SnapshotWanted { .. }
                 | HostEvent::SnapshotFailed { .. }
@@ -549,19 +554,6 @@ impl<A: Application> Core<A> {
                     tracing::info!(epoch, "this replica takes part in the epoch");
                 }
                 HostEvent::Volunteered { member } => self.admit_learner(now, member),
-                HostEvent::RolledBack {
-                    peer,
-                    remembered,
-                    found,
-                } => tracing::warn!(
-                    %peer,
-                    remembered_segment = remembered.segment,
-                    remembered_offset = remembered.offset,
-                    found_segment = found.segment,
-                    found_offset = found.offset,
-                    "this data folder is an older copy: a peer remembers promises that its log does not hold; the \
-                     replica recovers from its peers before it votes again"
-                ),
                 HostEvent::Left => return Err(self.removed()),
                 HostEvent::Compared(comparison) => self.compared(comparison)?,
                 HostEvent::Stalled(peer) => self.raise_no_space(now, peer),

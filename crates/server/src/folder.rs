@@ -458,7 +458,7 @@ mod tests {
                     fs::write(dir.join(LOG).join("0000000001.seg"), b"x").unwrap();
                     any(1)
                 },
-                "holds a log but no file `meta`",
+                "holds a log but no file `meta` that says whose it is, nor its copy: the other replicas",
             ),
             (
                 |dir| {
@@ -466,7 +466,7 @@ mod tests {
                     fs::write(dir.join(META), b"magic = \"quorate-meta\"\n").unwrap();
                     any(1)
                 },
-                "meta is damaged (its checksum line is missing): restore it",
+                "meta is damaged (its checksum line is missing), and its copy is of no use either: the other replicas",
             ),
             (
                 |dir| {

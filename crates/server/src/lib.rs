@@ -46,6 +46,7 @@ mod replies;
 mod run;
 mod security;
 mod self_report;
+mod slow;
 mod snapshots;
 mod status;
 mod stop_signal;
@@ -88,7 +89,9 @@ pub use quorate_host::{
     ALARM_LEVEL, PayloadGone, REDIS_IMPORT_LEVEL, REDIS_USERS_LEVEL, SupportedVersions, USERS_LEVEL,
 };
 pub use quorum::Quorum;
-pub use run::{Embedded, FaceContext, Layout, PeerLinks, ServerConfig, Serving, embed, run};
+pub use run::{
+    Embedded, FaceContext, Layout, PeerLinks, SLOW_REQUEST, ServerConfig, Serving, embed, run,
+};
 pub use security::{
     ClientListeners, ClientPorts, Connection, Door, Listener, bind, bind_datagrams,
 };

@@ -1,11 +1,12 @@
 //! One replica from start to end.
 
+mod config;
 mod open;
 mod supervise;
 
 use crate::auto_shrink::{AutoShrink, Reaction};
-use crate::budget::{Budget, CLIENT_MEMORY};
-use crate::clock::{Clock, ClockSource};
+use crate::budget::Budget;
+use crate::clock::Clock;
 use crate::core::{Core, CoreState, Inputs};
 use crate::disk::Disk;
 use crate::error::ServerError;
@@ -25,14 +26,15 @@ use crate::polling::Polling;
 use crate::security::{ClientListeners, ClientPorts, Door, Listener};
 use crate::snapshots::SnapshotThread;
 use crate::stop_signal::{StopSignal, stop_signal};
-use crate::test_source::TestSource;
 use crate::timed_app::TimedApp;
-use crate::tls::{Certificates, PeerSecurity, PortTls};
+use crate::tls::{Certificates, PeerSecurity};
 use crate::workers::Workers;
+pub(crate) use config::{QUEUE_MAX, REQUEST_TIMEOUT};
+pub use config::{SLOW_REQUEST, ServerConfig};
 pub(crate) use open::host_config;
 use open::open_host;
 use quorate_core::{Application, Boot, ReplicaId};
-use quorate_host::{Host, Limits, SupportedVersions};
+use quorate_host::Host;
 use quorate_protocols::AnyMachine;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
@@ -45,81 +47,6 @@ pub(crate) use supervise::{AbortOnDrop, supervise};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
-
-/// Everything a replica is run with.
-#[derive(Debug)]
-pub struct ServerConfig {
-    /// The replica's data folder, locked.
-    pub folder: Folder,
-    /// How the replica and its peers reach each other: sockets or rings.
-    pub peers: PeerLinks,
-    /// The members that it was started with, itself included, ascending.
-    pub members: Vec<MemberInfo>,
-    /// Where the other members' peer ports are: `host:port`, or any name for a member that rings lead to. What the
-    /// group knows goes before it.
-    pub peer_addresses: Vec<(ReplicaId, String)>,
-    /// Whether the replica offers to become a member, when it is none.
-    pub volunteers: bool,
-    /// The wire versions that the replica speaks.
-    pub supported: SupportedVersions,
-    /// What this replica has the cluster do when members are gone.
-    pub reaction: Reaction,
-    /// The bounds on sizes in the host.
-    pub limits: Limits,
-    /// Requests that may wait between faces and core.
-    pub queue_max: usize,
-    /// The longest time a request may wait for its answer.
-    pub request_timeout: Duration,
-    /// The most memory for requests being received and answers not yet taken, in bytes.
-    pub client_memory: usize,
-    /// What connections between replicas begin with.
-    pub peer_security: PeerSecurity,
-    /// What connections of clients begin with, if they are to be encrypted.
-    pub client_tls: Option<Arc<PortTls>>,
-    /// The threads that the parts of a replica run on.
-    pub layout: Layout,
-    /// The cores that threads run on, and whether they sleep.
-    pub polling: Polling,
-    /// The source of the bound on the clock's error.
-    pub clock: ClockSource,
-    /// Faults of clock and disk that a test asks for.
-    pub test_source: TestSource,
-}
-
-/// Requests that may wait between a client and a core in its process, and how long each may.
-pub(crate) const QUEUE_MAX: usize = 32 << 10;
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
-
-impl ServerConfig {
-    /// For a replica in the process of its client ([`embed`]), with a thread of its own, and everything else as a
-    /// server has it.
-    #[must_use]
-    pub fn embedded(
-        folder: Folder,
-        peers: PeerLinks,
-        peer_addresses: Vec<(ReplicaId, String)>,
-    ) -> ServerConfig {
-        ServerConfig {
-            folder,
-            peers,
-            members: Vec::new(),
-            peer_addresses,
-            volunteers: true,
-            supported: SupportedVersions::SHIPPED,
-            reaction: Reaction::default(),
-            limits: Limits::default(),
-            queue_max: QUEUE_MAX,
-            request_timeout: REQUEST_TIMEOUT,
-            client_memory: CLIENT_MEMORY,
-            peer_security: PeerSecurity::default(),
-            client_tls: None,
-            layout: Layout::Threaded,
-            polling: Polling::default(),
-            clock: ClockSource::default(),
-            test_source: TestSource::default(),
-        }
-    }
-}
 
 /// How replicas reach each other.
 #[derive(Debug)]
@@ -348,6 +275,7 @@ where
         layout: config.layout,
         polling: config.polling,
         request_timeout: config.request_timeout,
+        slow_request: config.slow_request,
         identity,
         peer_security: config.peer_security,
         certificates,
@@ -387,6 +315,7 @@ struct Replica<A: Application> {
     layout: Layout,
     polling: Polling,
     request_timeout: Duration,
+    slow_request: Duration,
     identity: Identity,
     peer_security: PeerSecurity,
     certificates: Certificates,
@@ -434,7 +363,7 @@ impl<A: Application> Replica<A> {
             peer_proof: self.peer_security.proof(),
             polls: self.polling.is_busy,
             metrics: self.metrics,
-            state: CoreState::new(self.request_timeout),
+            state: CoreState::new(self.request_timeout, self.slow_request),
         };
         core.check_level()?;
         core.expect_payloads()?;

@@ -3,7 +3,7 @@
 mod deadlines;
 
 pub use deadlines::Deadlines;
-use quorate_tls::Connector;
+use quorate_tls::{Connector, TlsError};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -206,7 +206,8 @@ impl Fetcher {
         patience: Duration,
     ) -> Result<(u16, String), String> {
         let stream = self.request(url, what, body, patience)?;
-        let answer = read_to_end(stream).map_err(|error| format!("{url}: {error}"))?;
+        let of_url = |error| format!("{url}: {}", in_words(&error, patience));
+        let answer = read_to_end(stream).map_err(of_url)?;
         let (head, body) = answer
             .split_once("\r\n\r\n")
             .ok_or_else(|| format!("{url}: not an HTTP answer"))?;
@@ -228,7 +229,9 @@ impl Fetcher {
     ) -> Result<(u16, String), DownloadError> {
         let stream = self.request(url, &format!("GET {path}"), b"", patience);
         let mut stream = BufReader::new(stream.map_err(DownloadError::NotBegun)?);
-        let of_url = |error: io::Error| DownloadError::Begun(format!("{url}{path}: {error}"));
+        let of_url = |error: io::Error| {
+            DownloadError::Begun(format!("{url}{path}: {}", in_words(&error, patience)))
+        };
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
             let mut rest = stream.by_ref().take(HEAD_BYTES_MAX as u64);
@@ -274,13 +277,13 @@ impl Fetcher {
         let request = format!(
             "{what} HTTP/1.0\r\nHost: {authority}\r\n{who}Content-Length: {length}\r\n\r\n"
         );
-        let connect = || -> io::Result<TcpStream> {
-            let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-            stream.set_read_timeout(Some(patience))?;
-            Ok(stream)
-        };
-        let of_url = |error: io::Error| format!("{url}: {error}");
-        let stream = connect().map_err(of_url)?;
+        let of_url = |error: io::Error| format!("{url}: {}", in_words(&error, patience));
+        let stream = TcpStream::connect_timeout(&address, PATIENCE);
+        let stream = stream.map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => format!("{url}: no connection in {} s", PATIENCE.as_secs()),
+            _ => of_url(error),
+        })?;
+        stream.set_read_timeout(Some(patience)).map_err(of_url)?;
         let mut stream: Box<dyn ReadWrite> = match (url.starts_with(HTTPS), &self.tls) {
             (false, _) => Box::new(stream),
             (true, None) => {
@@ -293,7 +296,10 @@ impl Fetcher {
                     .rsplit_once(':')
                     .map_or(authority, |(host, _)| host);
                 let stream = tls.connect_blocking(stream, host, patience);
-                Box::new(stream.map_err(|error| format!("{url}: {error}"))?)
+                Box::new(stream.map_err(|error| match error {
+                    TlsError::Timeout => of_url(io::ErrorKind::TimedOut.into()),
+                    error => format!("{url}: {error}"),
+                })?)
             }
         };
         stream
@@ -321,6 +327,19 @@ pub enum DownloadError {
 /// The status of an answer with this head.
 fn status(head: &str) -> Option<u16> {
     head.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// What an error of a connection says when somebody does not answer.
+pub const NO_ANSWER: &str = "no answer in ";
+
+/// An error of a connection, for people: a time-out is no riddle of the operating system.
+fn in_words(error: &io::Error, patience: Duration) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("{NO_ANSWER}{} s", patience.as_secs_f64())
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Reads an answer to its end.
@@ -393,6 +412,7 @@ const HTTPS: &str = "https://";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
 
     #[test]
     fn counters_are_summed_over_their_labels() {
@@ -412,6 +432,16 @@ mod tests {
         assert_eq!(counters.log_syncs, 10.0);
         assert_eq!(counters.other_syncs, 2.0);
         assert_eq!(counters.commands_applied, 1500.0);
+    }
+
+    /// Scenario: somebody takes connections and says nothing, as a frozen process does, by the kernel's grace.
+    #[test]
+    fn silence_is_said_to_be_silence() {
+        let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", frozen.local_addr().unwrap());
+        let patience = Duration::from_millis(20);
+        let error = get_within(&url, "/status", patience).unwrap_err();
+        assert_eq!(error, format!("{url}: no answer in 0.02 s"));
     }
 
     #[test]

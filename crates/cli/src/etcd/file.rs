@@ -2,8 +2,8 @@
 
 use super::flags::{FLAGS, Flag, Kind, find};
 use super::given::{Given, OWN, wanted};
-use super::nearest;
 use super::yaml::{self, Key, Node};
+use crate::nearest;
 use std::path::Path;
 
 /// Reads a file of options.

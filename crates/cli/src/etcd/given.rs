@@ -1,8 +1,8 @@
 //! What was given: by flags as Go's library reads them, by variables of the environment, or by a file.
 
 use super::flags::{FLAGS, Flag, Kind, PREFIX, find};
-use super::nearest;
 use crate::Failure;
+use crate::nearest;
 use std::collections::BTreeMap;
 
 /// The options that were given, each once.

@@ -14,7 +14,6 @@ mod given;
 mod help;
 mod host;
 mod members;
-mod nearest;
 pub(crate) mod roster;
 #[cfg(test)]
 mod tests;

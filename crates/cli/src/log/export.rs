@@ -4,7 +4,7 @@ use super::json::{self, CommandLine, Line, Values};
 use crate::Failure;
 use crate::face::FaceName;
 use clap::Args;
-use quorate_core::{Application, Slot};
+use quorate_core::{Application, Class, Command, Slot};
 use quorate_etcd_api::mvccpb::Event;
 use quorate_etcd_store::{EventsQuery, Keys, Query, QueryAnswer, Store, decode_result};
 use quorate_host::{Exported, Outcome};
@@ -108,9 +108,13 @@ impl<W: Write> ExportWriter<'_, W> {
             .into_iter()
             .flat_map(|entry| entry.commands());
         let decoded = commands.map_while(Result::ok).zip(exported.outcomes);
-        let line = |(command, outcome): (_, &Outcome)| {
+        let line = |(command, outcome): (Command, &Outcome)| {
+            // What an order comes to is told by the host.
+            let is_of_store = command.class != Class::Order;
             let applied = match outcome {
-                Outcome::Executed(result) if !result.is_empty() => Some(decode_result(result)),
+                Outcome::Executed(result) if is_of_store && !result.is_empty() => {
+                    Some(decode_result(result))
+                }
                 _ => None,
             };
             // The first command with a revision is the one that made it.
@@ -170,7 +174,8 @@ Lines:
 
   A command names its client and sequence number, what was asked, and what it came to: executed with
   the store's revision afterwards and the changes that were made, repeated (executed before, at the
-  slot named), or refused. A key that is not plain text is given as key_base64.
+  slot named), or refused. A key that is not plain text is given as key_base64. A command of class order
+  is about the cluster itself (members, protocol, leader, alarms, names); effect says what it did.
   The log goes back to the older of the two last snapshots: what came before is gone.
 
 Examples:

@@ -1,5 +1,6 @@
 //! The lines of an export.
 
+use super::orders;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use clap::ValueEnum;
@@ -85,6 +86,9 @@ pub(super) struct CommandLine {
     repeats_slot: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
+    /// What an order did to the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effect: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<i64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -137,12 +141,16 @@ impl CommandLine {
             Class::Read => ("read", None),
             Class::OpenSession => ("open-session", None),
             Class::EndSession => ("end-session", None),
-            Class::Order => ("order", None),
+            Class::Order => ("order", Some(orders::operation(command))),
+        };
+        let (effect, not_obeyed) = match command.class {
+            Class::Order => orders::effect(outcome),
+            _ => (None, None),
         };
         let refused = match (outcome, &applied) {
             (Outcome::Refused(refusal), _) => Some(describe(*refusal).to_owned()),
             (_, Some(Err(refused))) => Some(refused.error().text.to_owned()),
-            _ => None,
+            _ => not_obeyed,
         };
         let repeats_slot = match outcome {
             Outcome::Repeated(slot) => Some(slot.0),
@@ -160,6 +168,7 @@ impl CommandLine {
             },
             repeats_slot,
             refused,
+            effect,
             revision: applied.and_then(|applied| Some(applied.ok()?.revision)),
             changes: events.iter().map(|event| change(event, values)).collect(),
         }

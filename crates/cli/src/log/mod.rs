@@ -2,6 +2,7 @@
 
 mod export;
 mod json;
+mod orders;
 
 use crate::Failure;
 use clap::Subcommand;

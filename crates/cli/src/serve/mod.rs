@@ -59,7 +59,10 @@ pub(crate) fn run(options: ServeOptions) -> Result<(), Failure> {
 pub(crate) fn resolve(options: ServeOptions) -> Result<Settings, Failure> {
     exit_with_parent(options.exit_with_parent)?;
     let options = match options.config_file.clone() {
-        Some(path) => config_file::over_file(&options, &path).map_err(Failure::Usage)?,
+        Some(path) => {
+            let laid = config_file::over_file(&options, &path, &options::keys());
+            laid.map_err(Failure::Usage)?
+        }
         None => options,
     };
     Settings::resolve(options).map_err(Failure::Usage)
@@ -346,6 +349,7 @@ impl Replica {
             limits,
             queue_max: QUEUE_MAX,
             request_timeout: settings.request_timeout,
+            slow_request: settings.slow_request,
             client_memory: settings.client_memory,
             peer_security: self.peer_security,
             client_tls: self.client_tls,

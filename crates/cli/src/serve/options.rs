@@ -12,7 +12,7 @@ use crate::redis_options::RedisOptions;
 use crate::security::SecurityOptions;
 use crate::snapshots::SnapshotOptions;
 use crate::users::UsersOptions;
-use clap::{Args, CommandFactory, Parser};
+use clap::{Arg, Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -141,6 +141,14 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_REQUEST_TIMEOUT_MS", value_name = "MS")]
     pub(super) request_timeout_ms: Option<u64>,
 
+    /// A request that takes at least so long is logged, with its time by place; 0 for none [default: 300ms]
+    #[arg(
+        long,
+        env = "QUORATE_WARNING_UNARY_REQUEST_DURATION",
+        value_name = "TIME"
+    )]
+    pub(super) warning_unary_request_duration: Option<String>,
+
     /// Most memory for requests that are being received and answers that clients have not taken yet, in bytes; no
     /// connection gets more than three quarters of it. Beyond, requests are refused [default: 268435456]
     #[arg(long, env = "QUORATE_MAX_CLIENT_MEMORY", value_name = "BYTES")]
@@ -246,14 +254,26 @@ pub(crate) struct ServeOptions {
 
 /// The environment variables that are options.
 pub(super) fn variables() -> Vec<String> {
+    of_arguments(|argument| argument.get_env()?.to_str().map(str::to_owned))
+}
+
+/// The keys that a configuration file may have: the names of flags that have a variable, but for the one that names
+/// the file.
+pub(super) fn keys() -> Vec<String> {
+    of_arguments(|argument| {
+        argument.get_env()?;
+        let key = argument.get_long()?;
+        (key != "config-file").then(|| key.to_owned())
+    })
+}
+
+/// What is found of each option.
+fn of_arguments(found: impl Fn(&Arg) -> Option<String>) -> Vec<String> {
     #[derive(Parser)]
     struct Alone {
         #[command(flatten)]
         _options: ServeOptions,
     }
-    Alone::command()
-        .get_arguments()
-        .filter_map(|argument| argument.get_env())
-        .filter_map(|name| name.to_str().map(str::to_owned))
-        .collect()
+    let command = Alone::command();
+    command.get_arguments().filter_map(found).collect()
 }

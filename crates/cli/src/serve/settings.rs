@@ -9,6 +9,7 @@ use super::member_urls::{
 };
 use super::options::ServeOptions;
 use crate::address::host_port;
+use crate::compaction::duration;
 use crate::connection_options::ConnectionSettings;
 use crate::etcd_options::EtcdSettings;
 use crate::face::FaceName;
@@ -26,7 +27,7 @@ use quorate_protocols::Code;
 use quorate_protocols::unknown_protocol;
 use quorate_server::{
     CLIENT_MEMORY, ClockSource, Expected, Layout, MemberInfo, Meta, Polling, Reaction, Rejoin,
-    SupportedVersions, TestSource,
+    SLOW_REQUEST, SupportedVersions, TestSource,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,8 @@ pub(crate) struct Settings {
     /// `None` for what the limit of open files leaves room for.
     pub(super) max_client_connections: Option<usize>,
     pub(super) request_timeout: Duration,
+    /// A request that takes at least so long is logged.
+    pub(super) slow_request: Duration,
     pub(super) client_memory: usize,
     pub(super) value_cache_bytes: usize,
     pub(super) reaction: Reaction,
@@ -171,9 +174,8 @@ impl Settings {
             max_request_bytes: request_bytes(options.max_request_bytes)?,
             max_txn_ops: options.max_txn_ops.unwrap_or(TXN_OPS),
             max_client_connections: options.max_client_connections,
-            request_timeout: Duration::from_millis(
-                options.request_timeout_ms.unwrap_or(REQUEST_TIMEOUT_MS),
-            ),
+            request_timeout: request_timeout(options.request_timeout_ms),
+            slow_request: slow_request(options.warning_unary_request_duration.as_deref())?,
             client_memory: client_memory(options.max_client_memory)?,
             value_cache_bytes: options
                 .value_cache_bytes
@@ -366,6 +368,22 @@ pub(crate) fn request_bytes(given: Option<usize>) -> Result<usize, String> {
         Some(bytes) => Err(format!(
             "--max-request-bytes {bytes} is not between 1 and {REQUEST_BYTES_MAX}"
         )),
+    }
+}
+
+/// How long a request may wait.
+fn request_timeout(ms: Option<u64>) -> Duration {
+    Duration::from_millis(ms.unwrap_or(REQUEST_TIMEOUT_MS))
+}
+
+/// From which time on a request is logged as slow.
+fn slow_request(text: Option<&str>) -> Result<Duration, String> {
+    match text {
+        None => Ok(SLOW_REQUEST),
+        Some("0" | "0s") => Ok(Duration::MAX),
+        Some(text) => duration(text).ok_or_else(|| {
+            format!("--warning-unary-request-duration {text:?}: not a time such as 300ms or 2s")
+        }),
     }
 }
 

@@ -178,6 +178,13 @@ pub(crate) fn run(options: &UpOptions) -> Result<(), Failure> {
         "failures survived: {survived} of {} replicas",
         plan.replicas
     ));
+    if survived == 0 && plan.replicas > 1 {
+        say(format_args!(
+            "warning: with {} replicas every one of them is needed, so that more can break than with 1 alone, and \
+             none may fail; --replicas 3 survives one failure (with another --data-dir)",
+            plan.replicas
+        ));
+    }
     if options.begin_only {
         let which: Vec<Who> = which.into_iter().map(Who::Replica).collect();
         say(plan.endpoints(&which));

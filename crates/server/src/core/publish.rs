@@ -2,7 +2,8 @@
 
 use super::Core;
 use crate::disk::Disk;
-use quorate_core::{Application, Introspect};
+use quorate_core::{Application, Introspect, Now};
+use quorate_host::Place;
 use std::collections::BTreeMap;
 
 impl<A: Application> Core<A> {
@@ -71,6 +72,16 @@ impl<A: Application> Core<A> {
         let clock = self.clock.error(self.clock.mono_ns());
         self.metrics.clock(clock.source).show(&clock);
         self.publish_protocol_gauges();
+    }
+
+    /// Takes note of a time that a request or a flush spent at a place.
+    pub(super) fn note_spent(&mut self, now: Now, place: Place, ns: u64) {
+        self.metrics.spent(place, ns);
+        if let Some(slow) = self.state.slow.note(now.mono_ns, place, ns)
+            && let Some(left_out) = self.state.log.admit("slow request")
+        {
+            tracing::warn!(left_out, "{slow}");
+        }
     }
 
     /// What the machine says of itself.

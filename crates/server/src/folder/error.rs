@@ -4,7 +4,7 @@ use super::{ETCD, META};
 use crate::meta::META_FORMAT;
 use quorate_core::{ClusterId, ReplicaId};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a data folder cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,9 +106,9 @@ impl fmt::Display for FolderError {
             ),
             FolderError::MetaMissing { dir } => write!(
                 f,
-                "data folder {} holds a log but no file `{META}` that says whose it is: restore \
-                 that file from where the log came from",
-                dir.display()
+                "data folder {dir} holds a log but no file `{META}` that says whose it is, nor its copy: {remedy}",
+                dir = dir.display(),
+                remedy = FromPeers(dir)
             ),
             FolderError::OfEtcd { dir } => write!(
                 f,
@@ -125,9 +125,9 @@ impl fmt::Display for FolderError {
             ),
             FolderError::Corrupt { path, why } => write!(
                 f,
-                "{} is damaged ({why}): restore it from a copy; the other replicas are not \
-                 affected",
-                path.display()
+                "{} is damaged ({why}), and its copy is of no use either: {}",
+                path.display(),
+                FromPeers(path.parent().unwrap_or(path))
             ),
             FolderError::Newer { path, found } => write!(
                 f,
@@ -186,3 +186,18 @@ impl fmt::Display for FolderError {
 }
 
 impl std::error::Error for FolderError {}
+
+/// What to do about a folder of which nobody can say whose it is.
+struct FromPeers<'a>(&'a Path);
+
+impl fmt::Display for FromPeers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the other replicas are not affected; move {} away and start this replica as always, with an empty \
+             folder: it comes back from the others (of a cluster of one, this folder is all there is: put the file \
+             back from a copy of yours)",
+            self.0.display()
+        )
+    }
+}

@@ -165,6 +165,19 @@ impl StorageMetrics {
                 self.missing.set(0.0);
                 tracing::info!(%next, slots, "nothing is missing in the log any more");
             }
+            HostEvent::RolledBack {
+                peer,
+                remembered,
+                found,
+            } => tracing::warn!(
+                %peer,
+                remembered_segment = remembered.segment,
+                remembered_offset = remembered.offset,
+                found_segment = found.segment,
+                found_offset = found.offset,
+                "this data folder is an older copy: a peer remembers promises that its log does not hold; the \
+                 replica recovers from its peers before it votes again"
+            ),
             _ => {}
         }
     }

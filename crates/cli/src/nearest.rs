@@ -1,7 +1,7 @@
 //! The known word that was probably meant.
 
 /// The known word with the fewest letters to change, if these are few enough for a slip.
-pub(super) fn of<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn of<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = &word[..word.floor_char_boundary(WORD_BYTES_MAX)];
     let distances = known.map(|other| (strsim::osa_distance(word, other), other));
     let (changes, nearest) = distances.min()?;
