@@ -97,7 +97,7 @@ impl<A: Application> Core<A> {
     }
 
     /// Whether this replica leads by the protocol; `None` where no replica does.
-    fn leads(&self) -> Option<bool> {
+    pub(crate) fn leads(&self) -> Option<bool> {
         self.host.look().machine().and_then(Introspect::leads)
     }
 

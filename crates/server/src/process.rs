@@ -44,8 +44,43 @@ impl ProcessFigures {
     }
 }
 
+/// The times that all CPUs of the machine took together since it started; 0 where the system does not tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct MachineTimes {
+    /// The time in ms that they worked, for whatever process, or were taken by a hypervisor.
+    pub(crate) busy_ms: u64,
+    /// The time in ms that they worked or were idle.
+    pub(crate) total_ms: u64,
+}
+
+impl MachineTimes {
+    /// The times as they are now.
+    pub(crate) fn now() -> MachineTimes {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        MachineTimes::parse(&text).unwrap_or_default()
+    }
+
+    /// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+    fn parse(stat: &str) -> Option<MachineTimes> {
+        let fields = stat.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Option<Vec<u64>> = fields
+            .split_whitespace()
+            .take(8)
+            .map(|field| field.parse().ok())
+            .collect();
+        let ticks = ticks?;
+        let total: u64 = ticks.iter().sum();
+        let idle: u64 = ticks.iter().skip(3).take(2).sum();
+        let ms = |ticks: u64| (ticks as f64 * 1e3 / TICKS_PER_S) as u64;
+        Some(MachineTimes {
+            busy_ms: ms(total.saturating_sub(idle)),
+            total_ms: ms(total),
+        })
+    }
+}
+
 /// The number on a line of `/proc/self/status`.
-fn kib(status: &str, name: &str) -> u64 {
+pub(crate) fn kib(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
     number.and_then(|kib| kib.parse().ok()).unwrap_or(0)
@@ -66,6 +101,19 @@ fn began_s(stat: &str, system: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_times_of_the_machine_are_read() {
+        let stat = "cpu  100 10 30 700 60 5 5 90 0 0\ncpu0 1 1 1 1\n";
+        let times = MachineTimes {
+            busy_ms: 2_400,
+            total_ms: 10_000,
+        };
+        assert_eq!(MachineTimes::parse(stat), Some(times));
+        assert_eq!(MachineTimes::parse("cpu x"), None);
+        let now = MachineTimes::now();
+        assert!(now.busy_ms <= now.total_ms, "{now:?}");
+    }
 
     #[test]
     fn a_process_is_described() {

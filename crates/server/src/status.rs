@@ -3,6 +3,7 @@
 use crate::clock::ClockError;
 use crate::divergence::Difference;
 use crate::handle::MemberInfo;
+use crate::process::{MachineTimes, kib};
 use quorate_core::{ClusterId, Durability, Epoch, Incarnation, ReplicaId, Slot};
 use quorate_host::Recoded;
 use quorate_host::epochs::AlarmKind;
@@ -49,6 +50,8 @@ pub struct Status {
     pub is_member: bool,
     /// Whether it is the first member of those that reach each other: what one of them is to do for all, it does.
     pub is_first: bool,
+    /// Whether it leads by the protocol; `None` where no replica does.
+    pub leads: Option<bool>,
     /// The member that the group names as its leader; `None` while this replica reaches no quorum.
     pub leader: Option<ReplicaId>,
     /// The term of that leader.
@@ -150,7 +153,7 @@ pub enum MembersPage {
 }
 
 /// The page `/status`: names are stable, units are in the names.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct StatusPage {
     /// The program's version.
     pub version: String,
@@ -193,6 +196,15 @@ pub struct StatusPage {
     pub role: Role,
     /// Whether the replica reaches a quorum.
     pub has_quorum: bool,
+    /// Whether the replica leads by the protocol; `None` where no replica does, or from a program that does not say.
+    #[serde(default)]
+    pub leads: Option<bool>,
+    /// The member that clients are told as the leader; `None` while the replica reaches no quorum.
+    #[serde(default)]
+    pub leader: Option<u16>,
+    /// The term of that leader.
+    #[serde(default)]
+    pub leader_term: u64,
     /// The first slot not applied.
     pub applied_slot: u64,
     /// Peers that frames can be sent to.
@@ -205,8 +217,23 @@ pub struct StatusPage {
     pub log_segments: u64,
     /// Bytes of snapshots on disk.
     pub snapshot_bytes: u64,
+    /// Bytes of the files that fragments of long values are in.
+    #[serde(default)]
+    pub fragment_file_bytes: u64,
+    /// Bytes that are free on the disk of the log; `None` for a replica in memory, or where the system does not say.
+    #[serde(default)]
+    pub disk_free_bytes: Option<u64>,
     /// Memory of the process that is in RAM.
     pub memory_rss_bytes: u64,
+    /// CPUs that the process may use; 0 from a program that does not say.
+    #[serde(default)]
+    pub cpus: u32,
+    /// Time that all CPUs of the machine worked since its start, for whatever process; 0 where the system does not say.
+    #[serde(default)]
+    pub machine_busy_ms: u64,
+    /// Time that all CPUs of the machine worked or were idle since it started; 0 where the system does not say.
+    #[serde(default)]
+    pub machine_total_ms: u64,
     /// How far its clock may be off; `None` from a program that does not say.
     #[serde(default)]
     pub clock: Option<ClockPage>,
@@ -285,10 +312,11 @@ fn epoch_pages(epochs: &[Epoch]) -> Vec<EpochPage> {
 }
 
 /// What a replica does for its group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The replica votes and orders commands.
+    #[default]
     Voting,
     /// The replica lost what it had promised and learns how far that may have gone; it does not vote.
     Rejoining,
@@ -313,6 +341,7 @@ pub struct MemberPage {
 
 impl From<Status> for StatusPage {
     fn from(status: Status) -> StatusPage {
+        let machine = MachineTimes::now();
         StatusPage {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             cluster_id: status.cluster.to_string(),
@@ -339,13 +368,21 @@ impl From<Status> for StatusPage {
                 (true, false) => Role::Rejoining,
             },
             has_quorum: status.quorum,
+            leads: status.leads,
+            leader: status.leader.map(|leader| leader.0),
+            leader_term: status.term,
             applied_slot: status.applied.0,
             links_up: status.links_up.iter().map(|peer| peer.0).collect(),
             members: status.members.into_iter().map(MemberPage::from).collect(),
             log_bytes: status.log_bytes,
             log_segments: status.log_segments,
             snapshot_bytes: status.snapshot_bytes,
+            fragment_file_bytes: status.fragment_file_bytes,
+            disk_free_bytes: status.free_bytes,
             memory_rss_bytes: rss_bytes(),
+            cpus: cpus(),
+            machine_busy_ms: machine.busy_ms,
+            machine_total_ms: machine.total_ms,
             clock: Some(status.clock.into()),
             uptime_ms: status.uptime.as_millis() as u64,
             alarms: status.alarms,
@@ -369,10 +406,13 @@ impl From<MemberInfo> for MemberPage {
 /// What of this process is in RAM; 0 where the system does not tell.
 fn rss_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    kib.and_then(|kib| kib.parse::<u64>().ok())
-        .map_or(0, |kib| kib << 10)
+    kib(&text, "VmRSS:") << 10
+}
+
+/// The CPUs that this process may use; 0 where the system does not tell.
+fn cpus() -> u32 {
+    let count = std::thread::available_parallelism().map_or(0, usize::from);
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

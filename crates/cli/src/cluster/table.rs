@@ -115,7 +115,7 @@ fn configuration(protocol: &str, params: &std::collections::BTreeMap<String, Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_server::{EpochPage, Role};
+    use quorate_server::EpochPage;
 
     fn page() -> StatusPage {
         let member = |replica_id: u16| MemberPage {
@@ -134,35 +134,16 @@ mod tests {
             forced: number == 2,
         };
         StatusPage {
-            version: String::new(),
             cluster_id: "c1".into(),
             replica_id: 1,
-            incarnation: String::new(),
             epochs: vec![epoch(1, &[1, 2]), epoch(2, &[1, 2, 3])],
-            feature_level: 2,
-            wire_version: 2,
             is_open: true,
             is_settled: true,
-            payloads_lacking: 0,
-            recoded_bytes: 0,
-            recode_bytes: 0,
-            recode_bytes_per_s_max: None,
             protocol: "rs-paxos".into(),
             params: [("code".to_owned(), "2".to_owned())].into(),
-            durability: "disk".into(),
-            role: Role::Voting,
-            has_quorum: true,
-            applied_slot: 0,
             links_up: vec![2],
             members: (1..=4).map(member).collect(),
-            log_bytes: 0,
-            log_segments: 0,
-            snapshot_bytes: 0,
-            memory_rss_bytes: 0,
-            clock: None,
-            uptime_ms: 0,
-            peer_proof: String::new(),
-            alarms: Vec::new(),
+            ..StatusPage::default()
         }
     }
 

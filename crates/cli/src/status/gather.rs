@@ -2,9 +2,11 @@
 
 use super::scrape::Reading;
 use crate::endpoints::{Asked, place};
-use quorate_server::{StatusPage, first_url};
+use quorate_server::{MemberPage, StatusPage, first_url};
+use quorate_tooling::scrape::NO_ANSWER;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::sync::mpsc::{self, Sender};
+use std::time::{Duration, Instant};
 
 /// One replica, or an endpoint nothing is known of.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub(super) struct Gathered {
     pub(super) url: String,
     /// What the replica said, or why it did not.
     pub(super) seen: Result<Seen, String>,
+    /// What the replica said a while before, if it was asked then.
+    pub(super) before: Option<Seen>,
 }
 
 /// The status page and metrics that a replica sent, and when.
@@ -25,23 +29,63 @@ pub(super) struct Seen {
     pub(super) at: Instant,
 }
 
-/// Asks the endpoints given, and all members they know of.
-pub(super) fn gather(asked: &Asked) -> Vec<Gathered> {
-    let mut sights: BTreeMap<String, Gathered> = BTreeMap::new();
-    let mut to_ask: BTreeSet<String> = asked.places.iter().cloned().collect();
-    // Those given, then the members those named.
-    for _ in 0..2 {
-        for sight in ask_all(asked, &to_ask) {
-            sights.insert(sight.url.clone(), sight);
-        }
-        let members = members(sights.values());
-        let urls = members.values().filter(|url| !url.is_empty());
-        to_ask = urls
-            .filter(|url| !sights.contains_key(*url))
-            .cloned()
-            .collect();
+impl Gathered {
+    /// Whether it takes connections, by the kernel's grace, and does not answer.
+    pub(super) fn is_frozen(&self) -> bool {
+        matches!(&self.seen, Err(why) if why.contains(NO_ANSWER))
     }
+}
+
+/// What is heard of a replica that is being asked.
+enum News {
+    /// The members that it named, of which some may be unknown yet.
+    Members(Vec<String>),
+    /// All of what it said.
+    Sight(Box<Gathered>),
+}
+
+/// Asks the endpoints given, and all members that they know of, each as soon as it is known: so one that does not
+/// answer holds up nothing but itself. With a pause, each is asked twice, so far apart.
+pub(super) fn gather(asked: &Asked, pause: Option<Duration>) -> Vec<Gathered> {
+    let (tell, told) = mpsc::channel();
+    let mut sights = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let mut known = BTreeSet::new();
+        let mut outstanding = 0;
+        let mut to_ask = asked.places.clone();
+        loop {
+            to_ask.retain(|url| known.insert(url.clone()));
+            outstanding += to_ask.len();
+            for url in to_ask.drain(..) {
+                let tell = tell.clone();
+                scope.spawn(move || ask(asked, &url, pause, &tell));
+            }
+            if outstanding == 0 {
+                return;
+            }
+            match told.recv() {
+                Ok(News::Members(urls)) => to_ask = urls,
+                Ok(News::Sight(sight)) => {
+                    outstanding -= 1;
+                    sights.insert(sight.url.clone(), *sight);
+                }
+                // Cannot be: this function holds a sender.
+                Err(_) => return,
+            }
+        }
+    });
     arrange(sights)
+}
+
+/// Takes what was seen of each replica before, which figures are compared with.
+pub(super) fn follow(sights: &mut [Gathered], before: Vec<Gathered>) {
+    let mut before: BTreeMap<String, Seen> = before
+        .into_iter()
+        .filter_map(|sight| Some((sight.url, sight.seen.ok()?)))
+        .collect();
+    for sight in sights {
+        sight.before = before.remove(&sight.url);
+    }
 }
 
 /// One row per replica, by number; endpoints that could be no member's come last.
@@ -64,6 +108,7 @@ fn arrange(sights: BTreeMap<String, Gathered>) -> Vec<Gathered> {
             id: Some(id),
             url,
             seen: Err("no replica told where clients reach it: add it to --endpoints".to_owned()),
+            before: None,
         });
     }
     rows.into_values().collect()
@@ -75,27 +120,41 @@ fn members<'a>(sights: impl Iterator<Item = &'a Gathered>) -> BTreeMap<u16, Stri
     for page in sights.filter_map(|sight| sight.seen.as_ref().ok()) {
         for member in &page.page.members {
             let url = members.entry(member.replica_id).or_default();
-            if url.is_empty() && !member.client_url.is_empty() {
-                *url = place(first_url(&member.client_url)).to_owned();
+            if let Some(told) = client_place(member).filter(|_| url.is_empty()) {
+                *url = told;
             }
         }
     }
     members
 }
 
-fn ask_all(asked: &Asked, urls: &BTreeSet<String>) -> Vec<Gathered> {
-    std::thread::scope(|scope| {
-        let asking: Vec<_> = urls
-            .iter()
-            .map(|url| scope.spawn(move || ask(asked, url)))
-            .collect();
-        let answers = asking.into_iter().filter_map(|one| one.join().ok());
-        answers.collect()
-    })
+/// Asks a replica, and tells what it says.
+fn ask(asked: &Asked, url: &str, pause: Option<Duration>, tell: &Sender<News>) {
+    let first = look(asked, url);
+    if let Ok(seen) = &first {
+        let urls = seen.page.members.iter().map(client_place);
+        let urls = urls.flatten().collect();
+        // Whoever listens waits until all that were asked have told.
+        let _ = tell.send(News::Members(urls));
+    }
+    let (seen, before) = match (first, pause) {
+        (Ok(first), Some(pause)) => {
+            std::thread::sleep(pause);
+            (look(asked, url), Some(first))
+        }
+        (first, _) => (first, None),
+    };
+    let sight = Gathered {
+        id: seen.as_ref().ok().map(|seen| seen.page.replica_id),
+        url: url.to_owned(),
+        seen,
+        before,
+    };
+    let _ = tell.send(News::Sight(Box::new(sight)));
 }
 
-fn ask(asked: &Asked, url: &str) -> Gathered {
-    let seen = || {
+fn look(asked: &Asked, url: &str) -> Result<Seen, String> {
+    let look = || -> Result<Seen, String> {
         let page = asked.status_page(url)?;
         let reading = Reading::parse(&asked.get(url, "/metrics")?);
         Ok(Seen {
@@ -104,14 +163,15 @@ fn ask(asked: &Asked, url: &str) -> Gathered {
             at: Instant::now(),
         })
     };
-    let seen = seen().map_err(|why: String| {
+    look().map_err(|why| {
         // The row says where already.
         let why = why.strip_prefix(url).unwrap_or(&why);
         why.trim_start_matches(": ").to_owned()
-    });
-    Gathered {
-        id: seen.as_ref().ok().map(|seen| seen.page.replica_id),
-        url: url.to_owned(),
-        seen,
-    }
+    })
+}
+
+/// Where clients reach a member, if it said so.
+fn client_place(member: &MemberPage) -> Option<String> {
+    let url = place(first_url(&member.client_url));
+    (!url.is_empty()).then(|| url.to_owned())
 }

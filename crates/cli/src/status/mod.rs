@@ -1,7 +1,9 @@
 //! `quorate status`: how a cluster is, asked at any of its endpoints.
 
 mod gather;
+mod limit;
 mod live;
+mod problems;
 mod report;
 mod rounds;
 mod scrape;
@@ -10,7 +12,7 @@ mod table;
 use crate::Failure;
 use crate::endpoints::Endpoints;
 use clap::Args;
-use gather::gather;
+use gather::{follow, gather};
 use report::Report;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -42,7 +44,6 @@ pub(crate) struct StatusOptions {
 /// Shows the cluster. The exit code says whether a quorum of it serves.
 pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
     let asked = options.endpoints.open()?;
-    let mut before = gather(&asked);
     if let Some(seconds) = options.watch {
         let interval = Duration::try_from_secs_f64(seconds)
             .ok()
@@ -52,16 +53,21 @@ pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
                 "--watch {seconds}: at least 0.1 seconds lie between two looks"
             ))
         })?;
+        let mut before = Vec::new();
         live::watch(interval, || {
-            let now = gather(&asked);
-            let text = table::render(&Report::of(&before, &now));
+            // The first look has none before it.
+            let pause = before.is_empty().then_some(LOOK_PAUSE);
+            let mut now = gather(&asked, pause);
+            if pause.is_none() {
+                follow(&mut now, std::mem::take(&mut before));
+            }
+            let text = table::render(&Report::of(&now));
             before = now;
             text
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    std::thread::sleep(LOOK_PAUSE);
-    let report = Report::of(&before, &gather(&asked));
+    let report = Report::of(&gather(&asked, Some(LOOK_PAUSE)));
     if options.json {
         let json = serde_json::to_string(&report);
         println!(
@@ -71,7 +77,7 @@ pub(crate) fn run(options: &StatusOptions) -> Result<ExitCode, Failure> {
     } else {
         print!("{}", table::render(&report));
     }
-    Ok(match report.healthy {
+    Ok(match report.serves {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(1),
     })

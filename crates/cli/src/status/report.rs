@@ -1,6 +1,8 @@
 //! What is made of two looks at a cluster: the object that `--json` prints, and the table shows.
 
 use super::gather::{Gathered, Seen};
+use super::limit::{self, Limit};
+use super::problems::{self, Problem};
 use quorate_core::majority;
 use quorate_server::{Role, StatusPage};
 use serde::Serialize;
@@ -10,16 +12,61 @@ use std::collections::BTreeMap;
 pub(super) const PLACES: [&str; 7] = ["face", "ring", "order", "log", "network", "apply", "total"];
 const QUEUES: [&str; 3] = ["face", "host", "peer"];
 
-/// A cluster, as its replicas describe it.
+/// A cluster, as its replicas describe it. `docs/reference/status.md` has every name.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Whether a quorum of replicas serves.
+    /// Whether nothing is wrong: whether there are no problems.
     pub(super) healthy: bool,
+    /// Whether a quorum of replicas serves.
+    pub(super) serves: bool,
+    /// Members that vote and reach a quorum.
     pub(super) replicas_serving: usize,
+    /// Members. Learners are none.
     pub(super) replicas_total: usize,
+    /// What an operator should do something about.
+    pub(super) problems: Vec<Problem>,
+    /// What is worth knowing and harms nobody.
+    pub(super) notes: Vec<Problem>,
+    /// The leader; `None` where nobody told.
+    pub(super) leader: Option<LeaderReport>,
+    /// The replica that has applied the least; `None` where all have applied the same.
+    pub(super) furthest_behind: Option<BehindReport>,
+    /// What keeps the cluster from doing more.
+    pub(super) limit: Option<Limit>,
+    /// Space on the disks of those that answered.
+    pub(super) disk: Option<DiskReport>,
     /// How far apart the two looks were that recent figures are made of.
     pub(super) recent_seconds: f64,
     pub(super) replicas: Vec<ReplicaReport>,
+}
+
+/// The member that leads, and what that means.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct LeaderReport {
+    /// The member that leads, or is named to clients; `None` while none is known.
+    pub(super) replica_id: Option<u16>,
+    /// The term under which it is named to clients.
+    pub(super) term: u64,
+    /// Whether the protocol has a leader; where it has none, one member is named to clients that ask.
+    pub(super) by_protocol: bool,
+}
+
+/// A replica that has to catch up.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct BehindReport {
+    pub(super) replica_id: u16,
+    pub(super) slots: u64,
+}
+
+/// The space that replicas take, and where the least is left.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct DiskReport {
+    /// The bytes of the replica that takes most: log, snapshots and fragments.
+    pub(super) used_bytes_most: u64,
+    /// The bytes that are free where the least are; `None` for replicas in memory.
+    pub(super) free_bytes_least: Option<u64>,
+    /// The replica of that disk.
+    pub(super) free_bytes_least_replica_id: Option<u16>,
 }
 
 /// The report of one replica.
@@ -28,6 +75,8 @@ pub(super) struct ReplicaReport {
     pub(super) replica_id: Option<u16>,
     pub(super) endpoint: String,
     pub(super) reachable: bool,
+    /// Whether it takes connections and does not answer.
+    pub(super) frozen: bool,
     /// Why it is not reachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
@@ -67,35 +116,41 @@ pub(super) struct Latency {
 }
 
 impl Report {
-    /// Makes the report of two looks, the later one last.
-    pub(super) fn of(before: &[Gathered], now: &[Gathered]) -> Report {
-        let pages = || now.iter().filter_map(|sight| sight.seen.as_ref().ok());
+    /// Makes the report of what was seen.
+    pub(super) fn of(sights: &[Gathered]) -> Report {
+        let pages = || sights.iter().filter_map(|sight| sight.seen.as_ref().ok());
         let serves = |seen: &&Seen| seen.page.role == Role::Voting && seen.page.has_quorum;
         let serving = pages().filter(serves).count();
         let total = pages()
-            .map(|seen| seen.page.members.len())
+            .map(|seen| (seen.page.members.iter()).filter(|member| !member.is_learner))
+            .map(Iterator::count)
             .max()
             .unwrap_or(0);
         let furthest = pages().map(|seen| seen.page.applied_slot).max();
-        let earlier = |sight: &Gathered| {
-            let same = before.iter().find(|earlier| earlier.url == sight.url)?;
-            let same = same.seen.as_ref().ok()?;
-            let now = sight.seen.as_ref().ok()?;
-            // A restart begins all counters anew.
-            (same.page.uptime_ms <= now.page.uptime_ms).then_some(same)
-        };
-        let gaps = now.iter().filter_map(|sight| {
+        let gaps = sights.iter().filter_map(|sight| {
             let seen = sight.seen.as_ref().ok()?;
             Some((seen.at - earlier(sight)?.at).as_secs_f64())
         });
+        let found = problems::find(sights);
         Report {
-            healthy: total > 0 && serving >= majority(total),
+            healthy: total > 0 && found.problems.is_empty(),
+            serves: total > 0 && serving >= majority(total),
             replicas_serving: serving,
             replicas_total: total,
+            problems: found.problems,
+            notes: found.notes,
+            leader: leader(pages().map(|seen| &seen.page)),
+            furthest_behind: furthest_behind(pages().map(|seen| &seen.page)),
+            limit: limit::of_cluster(
+                sights
+                    .iter()
+                    .filter_map(|sight| Some((earlier(sight)?, sight.seen.as_ref().ok()?))),
+            ),
+            disk: disk(pages().map(|seen| &seen.page)),
             recent_seconds: gaps.fold(0.0, f64::max),
-            replicas: now
+            replicas: sights
                 .iter()
-                .map(|sight| replica(sight, earlier(sight), furthest.unwrap_or(0)))
+                .map(|sight| replica(sight, furthest.unwrap_or(0)))
                 .collect(),
         }
     }
@@ -113,12 +168,69 @@ impl Report {
     }
 }
 
-fn replica(sight: &Gathered, before: Option<&Seen>, furthest: u64) -> ReplicaReport {
+/// What a replica said before, unless it has started again since: a restart begins all counters anew.
+fn earlier(sight: &Gathered) -> Option<&Seen> {
+    let (before, now) = (sight.before.as_ref()?, sight.seen.as_ref().ok()?);
+    (before.page.uptime_ms <= now.page.uptime_ms).then_some(before)
+}
+
+/// The leader by the protocol where it has one, else the one that most members name, the first of them where that
+/// cannot be told.
+fn leader<'a>(pages: impl Iterator<Item = &'a StatusPage> + Clone) -> Option<LeaderReport> {
+    let by_protocol = pages.clone().any(|page| page.leads.is_some());
+    // A former leader may not know yet: the one of the latest term is the present one.
+    let leading = pages.clone().filter(|page| page.leads == Some(true));
+    let leading =
+        leading.max_by_key(|page| (page.leader == Some(page.replica_id), page.leader_term));
+    let naming = pages.max_by_key(|page| (page.leader.is_some(), page.leader_term));
+    let told = leading.or(naming)?;
+    Some(LeaderReport {
+        replica_id: match leading {
+            Some(page) => Some(page.replica_id),
+            None if by_protocol => None,
+            None => told.leader,
+        },
+        term: told.leader_term,
+        by_protocol,
+    })
+}
+
+fn furthest_behind<'a>(
+    pages: impl Iterator<Item = &'a StatusPage> + Clone,
+) -> Option<BehindReport> {
+    let furthest = pages.clone().map(|page| page.applied_slot).max()?;
+    let last = pages.min_by_key(|page| page.applied_slot)?;
+    let slots = furthest - last.applied_slot;
+    (slots > 0).then_some(BehindReport {
+        replica_id: last.replica_id,
+        slots,
+    })
+}
+
+fn disk<'a>(pages: impl Iterator<Item = &'a StatusPage> + Clone) -> Option<DiskReport> {
+    let used = pages.clone().map(disk_used).max()?;
+    let least = pages.filter_map(|page| Some((page.disk_free_bytes?, page.replica_id)));
+    let least = least.min();
+    Some(DiskReport {
+        used_bytes_most: used,
+        free_bytes_least: least.map(|(bytes, _)| bytes),
+        free_bytes_least_replica_id: least.map(|(_, id)| id),
+    })
+}
+
+/// Bytes that a replica's data takes.
+pub(super) fn disk_used(page: &StatusPage) -> u64 {
+    page.log_bytes + page.snapshot_bytes + page.fragment_file_bytes
+}
+
+fn replica(sight: &Gathered, furthest: u64) -> ReplicaReport {
     let seen = sight.seen.as_ref();
+    let before = earlier(sight);
     ReplicaReport {
         replica_id: sight.id,
         endpoint: sight.url.clone(),
         reachable: seen.is_ok(),
+        frozen: sight.is_frozen(),
         reason: seen.err().cloned(),
         status: seen.ok().map(|seen| seen.page.clone()),
         figures: seen

@@ -32,6 +32,20 @@ impl Reading {
         self.samples.get(name).copied().unwrap_or(0.0)
     }
 
+    /// The sum of a metric over all peers.
+    pub(super) fn of_peers(&self, name: &str) -> f64 {
+        let beginning = format!("{name}{{peer=\"");
+        let samples = self.samples.range(beginning.clone()..);
+        let samples = samples.take_while(|(name, _)| name.starts_with(&beginning));
+        samples.map(|(_, value)| value).sum()
+    }
+
+    /// The time in seconds that was spent at a place in all, and how often.
+    pub(super) fn time_at(&self, place: &str) -> (f64, f64) {
+        let of = |what| format!("quorate_latency_seconds_{what}{{place=\"{place}\"}}");
+        (self.value(&of("sum")), self.value(&of("count")))
+    }
+
     /// What the protocol says of itself, by name; what it does not say is left out.
     pub(super) fn protocol(&self) -> BTreeMap<String, f64> {
         let beginning = "quorate_protocol{figure=\"";
@@ -110,6 +124,8 @@ mod tests {
         quorate_latency_seconds_bucket{place=\"log\",le=\"0.01\"} 100\n\
         quorate_latency_seconds_bucket{place=\"log\",le=\"+Inf\"} 100\n\
         quorate_latency_seconds_bucket{place=\"total\",le=\"+Inf\"} 3\nnonsense\n\
+        quorate_latency_seconds_sum{place=\"log\"} 0.25\nquorate_latency_seconds_count{place=\"log\"} 100\n\
+        quorate_peer_queued_bytes{peer=\"2\"} 3\nquorate_peer_queued_bytes{peer=\"3\"} 4\n\
         quorate_protocol{figure=\"view\"} 2\nquorate_protocol{figure=\"gone\"} NaN\n";
 
     #[test]
@@ -121,6 +137,8 @@ mod tests {
         assert_eq!((log.count(), log.quantile_us(0.5)), (100.0, Some(1000.0)));
         assert_eq!(log.quantile_us(0.75), Some(5500.0));
         assert_eq!(reading.latency("ring").quantile_us(0.5), None);
+        assert_eq!(reading.time_at("log"), (0.25, 100.0));
+        assert_eq!(reading.of_peers("quorate_peer_queued_bytes"), 7.0);
         assert_eq!(reading.protocol(), BTreeMap::from([("view".into(), 2.0)]));
         let same = log.since(&log);
         assert_eq!((same.count(), same.quantile_us(0.5)), (0.0, None));

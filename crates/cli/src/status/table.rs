@@ -1,23 +1,16 @@
-//! A report as a table of at most a hundred columns.
+//! A report for people, whose tables have at most a hundred columns.
 
-use super::report::{Figures, Latency, PLACES, ReplicaReport, Report};
+use super::report::{Figures, Latency, LeaderReport, PLACES, ReplicaReport, Report};
 use super::rounds;
 use quorate_server::{Role, StatusPage};
 
-/// The report for people.
+/// The report for people: first what an operator asks, then the details.
 pub(super) fn render(report: &Report) -> String {
-    let mut text = headline(report);
+    let mut text = summary(report);
     text.push('\n');
+    text += &headline(report);
     text += &align(&replica_rows(report));
-    for replica in &report.replicas {
-        if let Some(reason) = &replica.reason {
-            text += &format!("replica {}: not reachable: {reason}\n", name(replica));
-        }
-        let alarms = replica.status.iter().flat_map(|page| &page.alarms);
-        for alarm in alarms {
-            text += &format!("replica {}: ALARM {alarm}\n", name(replica));
-        }
-    }
+    text += LEGEND;
     text += &open_ports(report);
     if report.is_stuck() {
         text += "more replicas than may fail have lost what they promised: none of them can come \
@@ -30,8 +23,97 @@ pub(super) fn render(report: &Report) -> String {
             report.recent_seconds
         );
         text += &align(&latency_rows(report));
+        text += LATENCY_LEGEND;
     }
     text
+}
+
+/// What the columns of the table mean.
+const LEGEND: &str = "\
+slot: decided and applied; lag: slots behind the furthest; fast: without a vote, of late/in all
+queue: requests and frames that wait; wakes/s: turns of the core; log: bytes/files; snap: snapshots
+";
+
+/// What the columns of latencies mean.
+const LATENCY_LEGEND: &str = "\
+face: request to answer; ring: until the core takes it; order: until it is decided and applied;
+log: one flush; network: frames to sockets; apply: one command; total: as the core sees it
+";
+
+/// Whether all is well and why not, who leads, who is behind, what limits, and the space on disks.
+fn summary(report: &Report) -> String {
+    let counts = format!(
+        "{} of {} replicas serve",
+        report.replicas_serving, report.replicas_total
+    );
+    let mut text = match (report.healthy, report.serves, report.any_page()) {
+        (_, _, None) => "NOT HEALTHY: no replica answers\n".to_owned(),
+        (true, ..) => format!("healthy: {counts}\n"),
+        (false, true, _) => format!("NOT HEALTHY: {counts}, which is enough to go on\n"),
+        (false, false, _) => format!("NOT HEALTHY: {counts}, which are too few\n"),
+    };
+    for problem in report.problems.iter().chain(&report.notes) {
+        let who = match problem.replica_id {
+            Some(id) => format!("replica {id}"),
+            None => "an endpoint".to_owned(),
+        };
+        text += &wrapped(&format!("  {who}: {}", problem.text));
+    }
+    if let Some(leader) = &report.leader {
+        text += &wrapped(&format!("leader  {}", leader_in_words(leader)));
+    }
+    if report.any_page().is_some() {
+        let behind = match &report.furthest_behind {
+            Some(behind) => format!("replica {} by {} slots", behind.replica_id, behind.slots),
+            None => "nobody".to_owned(),
+        };
+        text += &format!("behind  {behind}\n");
+    }
+    if let Some(limit) = &report.limit {
+        text += &wrapped(&format!("limit   {}", limit.text));
+    }
+    if let Some(disk) = &report.disk {
+        let free = match (disk.free_bytes_least, disk.free_bytes_least_replica_id) {
+            (Some(free), Some(id)) => format!("; {} free at least (replica {id})", bytes(free)),
+            _ => String::new(),
+        };
+        let used = bytes(disk.used_bytes_most);
+        text += &format!("disk    {used} used at most{free}\n");
+    }
+    text
+}
+
+/// Columns of a line, at most.
+const COLUMNS: usize = 100;
+
+/// A text broken into lines of at most a hundred columns, those after the first further in.
+fn wrapped(text: &str) -> String {
+    const INDENT: &str = "        ";
+    let (mut lines, mut width) = (String::new(), 0);
+    for word in text.split_inclusive(' ') {
+        let length = word.trim_end().chars().count();
+        if width > INDENT.len() && width + length > COLUMNS {
+            lines.truncate(lines.trim_end().len());
+            lines += "\n";
+            lines += INDENT;
+            width = INDENT.len();
+        }
+        lines += word;
+        width += word.chars().count();
+    }
+    lines + "\n"
+}
+
+fn leader_in_words(leader: &LeaderReport) -> String {
+    match (leader.replica_id, leader.by_protocol) {
+        (Some(id), true) => format!("replica {id} (term {})", leader.term),
+        (Some(id), false) => format!(
+            "none, every replica orders; clients that ask are told replica {id} (term {})",
+            leader.term
+        ),
+        (None, true) => "none at present: one is found when something is to be ordered".to_owned(),
+        (None, false) => "none, every replica orders".to_owned(),
+    }
 }
 
 /// A line about replicas to which callers prove nothing.
@@ -52,16 +134,8 @@ fn open_ports(report: &Report) -> String {
 }
 
 fn headline(report: &Report) -> String {
-    let health = match report.healthy {
-        true => "healthy",
-        false => "NOT HEALTHY",
-    };
-    let counts = format!(
-        "{health}: {} of {} replicas serve",
-        report.replicas_serving, report.replicas_total
-    );
     let Some(page) = report.any_page() else {
-        return format!("{health}: no replica answers\n");
+        return String::new();
     };
     let params: Vec<String> = page
         .params
@@ -69,7 +143,7 @@ fn headline(report: &Report) -> String {
         .map(|(name, value)| format!(" {name}={value}"))
         .collect();
     format!(
-        "cluster {}   {counts}\nprotocol {}{}   durability {}   quorate {}\n",
+        "cluster {}\nprotocol {}{}   durability {}   quorate {}\n",
         page.cluster_id,
         page.protocol,
         params.concat(),
@@ -89,7 +163,8 @@ fn replica_rows(report: &Report) -> Vec<Vec<String>> {
         match (&replica.status, &replica.figures) {
             (Some(page), Some(figures)) => row.extend(cells(page, figures)),
             _ => {
-                row.push("down".to_owned());
+                let word = if replica.frozen { "frozen" } else { "down" };
+                row.push(word.to_owned());
                 row.resize(headings.len(), "-".to_owned());
             }
         }
@@ -101,6 +176,7 @@ fn replica_rows(report: &Report) -> Vec<Vec<String>> {
 fn cells(page: &StatusPage, figures: &Figures) -> Vec<String> {
     let role = match (page.role, page.has_quorum) {
         (Role::Rejoining, _) => "rejoining",
+        (Role::Voting, true) if page.leads == Some(true) => "leader",
         (Role::Voting, true) => "voting",
         (Role::Voting, false) => "no quorum",
         (Role::Learner, _) => "learner",
@@ -185,7 +261,7 @@ fn short(count: f64) -> String {
 }
 
 /// `512K`, `48M`, `1.5G`.
-fn bytes(bytes: u64) -> String {
+pub(super) fn bytes(bytes: u64) -> String {
     let kib = bytes as f64 / 1024.0;
     match kib {
         kib if kib < 1024.0 => format!("{kib:.0}K"),
@@ -225,6 +301,16 @@ pub(super) fn align(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_are_broken_between_words() {
+        let long = format!("  replica 1: {}", "words and ".repeat(40));
+        let lines = wrapped(long.trim_end());
+        assert!(lines.lines().count() > 3 && lines.lines().all(|line| line.len() <= COLUMNS));
+        let words: Vec<&str> = lines.split_whitespace().collect();
+        assert_eq!(words, long.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(wrapped("leader  none"), "leader  none\n");
+    }
 
     #[test]
     fn figures_are_short() {

@@ -264,6 +264,7 @@ pub(crate) fn status(applied: u64) -> Status {
         recode_rate: u64::MAX,
         is_member: true,
         is_first: true,
+        leads: None,
         leader: Some(ReplicaId(2)),
         term: 1,
         protocol: "none".to_owned(),

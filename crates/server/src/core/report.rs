@@ -33,6 +33,7 @@ impl<A: Application> Core<A> {
             durability: epoch.durability,
             is_member: self.host.look().is_member(),
             is_first: self.is_first(),
+            leads: self.leads(),
             leader: self.leader(),
             term: self.term(),
             serving: self.host.look().is_serving(),
