@@ -93,6 +93,12 @@ etcd() {
   "$LAB" bench differential --seeds 0..200 --data-dir target
 }
 
+# Packages on machines without a compiler: it takes root and debootstrap, and the unit's checker.
+packages() {
+  packaging/test-deb.sh --program "$QUORATE" --out target/packages
+  packaging/kubernetes/render.sh --check
+}
+
 part lints 2.5 lints
 part tests 16 tests
 # The tests have built both: with fewer packages, and so other features, most would be built once more.
@@ -104,6 +110,9 @@ part processes 4.5 processes
 part attack 3 scripts/attack.sh "${attack[@]}" --data-dir target
 part readme 1 scripts/readme-commands.sh
 case $model in
-  --long) part etcd 60 etcd ;;
+  --long)
+    part packages 4 packages
+    part etcd 60 etcd
+    ;;
   *) check_budget 35 ;;
 esac
