@@ -338,7 +338,11 @@ fn in_words(error: &io::Error, patience: Duration) -> String {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             format!("{NO_ANSWER}{} s", patience.as_secs_f64())
         }
-        _ => error.to_string(),
+        _ => {
+            let text = error.to_string();
+            let words = text.split_once(" (os error ");
+            words.map_or_else(|| text.clone(), |(words, _)| words.to_owned())
+        }
     }
 }
 

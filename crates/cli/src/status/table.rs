@@ -57,7 +57,8 @@ fn summary(report: &Report) -> String {
             Some(id) => format!("replica {id}"),
             None => "an endpoint".to_owned(),
         };
-        text += &wrapped(&format!("  {who}: {}", problem.text));
+        // On one line, however long: it is searched for, and goes to reports.
+        text += &format!("  {who}: {}\n", problem.text);
     }
     if let Some(leader) = &report.leader {
         text += &wrapped(&format!("leader  {}", leader_in_words(leader)));
