@@ -1,7 +1,7 @@
 //! Latency in nanoseconds: the histogram every run records into, and the figures read off it.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A high-dynamic-range histogram of latencies, three significant digits from 1 ns to an hour.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ impl Default for Latency {
 }
 
 /// Percentiles of one kind of operation, in nanoseconds.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// The number of operations recorded.
     pub count: u64,

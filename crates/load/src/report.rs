@@ -85,6 +85,9 @@ pub struct ServerCosts {
     pub wakeups_per_op: f64,
     /// Bytes sent to storage.
     pub bytes_written_per_op: f64,
+    /// System calls of all threads, where they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_calls_per_op: Option<f64>,
     /// Commands a replica applied per flush of its log: how well batching works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commands_per_sync: Option<f64>,

@@ -5,6 +5,8 @@
 //! turn before any gets its second, and ratios are taken between runs of the same turn.
 
 mod equal_load;
+mod gates;
+mod long_values;
 mod plot;
 mod standing;
 mod table;
@@ -17,7 +19,9 @@ use serde::Serialize;
 
 use crate::cluster::{Cluster, need_etcd};
 use crate::floor::{self, FloorArgs, Sync};
-use quorate_load::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
+use crate::generator::{ClientKind, Generator};
+pub use gates::Gate;
+use quorate_load::load::{Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_load::report::Report;
 use quorate_tooling::program::Place;
 use quorate_tooling::units;
@@ -40,9 +44,13 @@ pub struct CompareArgs {
     /// Numbers of clients, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "1,16,64,256")]
     pub clients: Vec<u32>,
-    /// Connections the clients share [default: one per client, at most 16]
-    #[arg(long)]
-    pub conns: Option<u32>,
+    /// The clients that ask in closed loops.
+    #[command(flatten)]
+    pub generator: Generator,
+    /// Most connections that the clients share, separated by commas, each in its turn
+    /// [default: 16, with --client go 64]
+    #[arg(long, value_delimiter = ',')]
+    pub conns: Vec<u32>,
     /// Bytes per value
     #[arg(long, default_value = "256", value_parser = units::bytes)]
     pub val_size: usize,
@@ -74,6 +82,12 @@ pub struct CompareArgs {
     /// most puts per second; 0 leaves it out
     #[arg(long, default_value_t = 0.6)]
     pub equal_load: f64,
+    /// Also count the servers' system calls, with `perf`, in a second run of so long after each
+    #[arg(long, value_parser = units::duration, num_args = 0..=1, default_missing_value = "1s", value_name = "TIME")]
+    pub system_calls: Option<Duration>,
+    /// Also put values of 64 KiB from 16 clients
+    #[arg(long)]
+    pub long_values: bool,
     /// Also measure the CPU time of an idle cluster, over this time
     #[arg(long, value_parser = units::duration)]
     pub idle: Option<Duration>,
@@ -119,12 +133,41 @@ pub struct Comparison {
     pub replicas: u8,
     /// The protocol of Quorate.
     pub protocol: String,
+    /// Who asked in closed loops; at the same offered load it is always our own generator.
+    pub client: ClientKind,
     /// Every run in a closed loop, in the order they ran.
     pub runs: Vec<Run>,
     /// Every run at the same offered load.
     pub equal_load: Vec<Run>,
+    /// Every run with long values.
+    pub long_values: Vec<Run>,
     /// What a cluster costs while nothing happens, and with many keys.
     pub standing: Vec<Standing>,
+    /// The ratios that are held against bounds.
+    pub gates: Vec<Gate>,
+}
+
+impl Comparison {
+    fn new(args: &CompareArgs) -> Comparison {
+        Comparison {
+            value_bytes: args.val_size,
+            replicas: args.replicas,
+            protocol: args.protocol.clone(),
+            client: args.generator.client,
+            runs: Vec::new(),
+            equal_load: Vec::new(),
+            long_values: Vec::new(),
+            standing: Vec::new(),
+            gates: Vec::new(),
+        }
+    }
+}
+
+/// How many clients share how many connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Crowd {
+    clients: u32,
+    connections: u32,
 }
 
 /// One system's run at one number of clients.
@@ -146,23 +189,18 @@ pub struct Run {
 pub fn run(args: &CompareArgs) -> Result<(), String> {
     quorate_tooling::cleanup::on_interrupt();
     check(args)?;
-    let mut comparison = Comparison {
-        value_bytes: args.val_size,
-        replicas: args.replicas,
-        protocol: args.protocol.clone(),
-        runs: Vec::new(),
-        equal_load: Vec::new(),
-        standing: Vec::new(),
-    };
+    let mut comparison = Comparison::new(args);
     for pair in 0..args.pairs {
         for &system in &args.systems {
             turn(args, pair, system, &mut comparison.runs)?;
         }
     }
     equal_load::run(args, &mut comparison)?;
+    long_values::run(args, &mut comparison)?;
     for &system in &args.systems {
         comparison.standing.extend(standing::run(args, system)?);
     }
+    comparison.gates = gates::of(&comparison);
     print!("{}", table::render(&comparison));
     if let Some(path) = &args.json {
         let json = serde_json::to_string(&comparison).map_err(|error| error.to_string())?;
@@ -175,7 +213,8 @@ pub fn run(args: &CompareArgs) -> Result<(), String> {
 }
 
 fn check(args: &CompareArgs) -> Result<(), String> {
-    if args.clients.contains(&0) || args.conns == Some(0) {
+    args.generator.check()?;
+    if args.clients.contains(&0) || args.conns.contains(&0) {
         return Err("--clients and --conns must be at least 1".to_owned());
     }
     if args.workloads.is_empty() || !(0.0..=1.0).contains(&args.equal_load) {
@@ -191,30 +230,55 @@ fn check(args: &CompareArgs) -> Result<(), String> {
 fn turn(args: &CompareArgs, pair: u16, system: System, runs: &mut Vec<Run>) -> Result<(), String> {
     let cluster = start(args, system)?;
     for &workload in &args.workloads {
-        for &clients in &args.clients {
+        for crowd in crowds(args) {
             let report = match &cluster {
-                Some(cluster) => load::run(&job(args, cluster, workload, clients))?,
-                None if workload == Workload::Put => floor::run(&floor_args(args, clients))?,
+                Some(cluster) => measure(args, &job(args, cluster, workload, crowd))?,
+                None if workload == Workload::Put => floor::run(&floor_args(args, crowd))?,
                 None => continue,
             };
-            eprintln!(
-                "turn {} of {}: {}, {clients} clients, {}: {}/s",
-                pair + 1,
-                args.pairs,
-                system.name(),
-                workload.name(),
-                units::show_count(report.per_second),
-            );
-            runs.push(Run {
+            let run = Run {
                 pair,
                 system,
                 workload,
-                clients,
+                clients: crowd.clients,
                 report,
-            });
+            };
+            run.announce(args);
+            runs.push(run);
         }
     }
     Ok(())
+}
+
+/// Runs a load, and counts system calls in a second one, if that is wanted.
+fn measure(args: &CompareArgs, job: &Job) -> Result<Report, String> {
+    let mut report = args.generator.run(job)?;
+    if let (Some(time), Some(servers)) = (args.system_calls, &mut report.servers) {
+        servers.system_calls_per_op = Some(args.generator.count_system_calls(job, time)?);
+    }
+    Ok(report)
+}
+
+/// All numbers of clients, each over all numbers of connections that differ for it.
+fn crowds(args: &CompareArgs) -> Vec<Crowd> {
+    let default = [args.generator.client.connections_default_max()];
+    let most = match args.conns.is_empty() {
+        true => &default[..],
+        false => &args.conns,
+    };
+    let mut crowds = Vec::new();
+    for &clients in &args.clients {
+        for &most in most {
+            let crowd = Crowd {
+                clients,
+                connections: most.min(clients),
+            };
+            if !crowds.contains(&crowd) {
+                crowds.push(crowd);
+            }
+        }
+    }
+    crowds
 }
 
 /// The floor starts its processes by itself.
@@ -232,10 +296,10 @@ fn start(args: &CompareArgs, system: System) -> Result<Option<Cluster>, String> 
     }
 }
 
-fn job(args: &CompareArgs, cluster: &Cluster, workload: Workload, clients: u32) -> Job {
+fn job(args: &CompareArgs, cluster: &Cluster, workload: Workload, crowd: Crowd) -> Job {
     let load = LoadArgs {
-        conns: Some(connections(args, clients)),
-        clients,
+        conns: Some(crowd.connections),
+        clients: crowd.clients,
         duration: Some(args.duration),
         warmup: args.warmup,
         val_size: args.val_size,
@@ -257,11 +321,11 @@ fn job(args: &CompareArgs, cluster: &Cluster, workload: Workload, clients: u32) 
     }
 }
 
-fn floor_args(args: &CompareArgs, clients: u32) -> FloorArgs {
+fn floor_args(args: &CompareArgs, crowd: Crowd) -> FloorArgs {
     FloorArgs {
         replicas: args.replicas,
-        clients,
-        conns: Some(connections(args, clients)),
+        clients: crowd.clients,
+        conns: Some(crowd.connections),
         val_size: args.val_size,
         sync: Sync::Fdatasync,
         total: None,
@@ -272,11 +336,28 @@ fn floor_args(args: &CompareArgs, clients: u32) -> FloorArgs {
     }
 }
 
-/// How many connections a load has: as many for every system, or connections would be compared.
-fn connections(args: &CompareArgs, clients: u32) -> u32 {
-    args.conns
-        .unwrap_or(load::CONNECTIONS_DEFAULT_MAX)
-        .min(clients)
+impl Run {
+    /// How many clients asked, and over how many connections.
+    fn crowd(&self) -> Crowd {
+        Crowd {
+            clients: self.clients,
+            connections: self.report.connections,
+        }
+    }
+
+    /// Tells whoever waits how far the comparison is.
+    fn announce(&self, args: &CompareArgs) {
+        eprintln!(
+            "turn {} of {}: {}, {} clients, {} of {} B: {}/s",
+            self.pair + 1,
+            args.pairs,
+            self.system.name(),
+            self.clients,
+            self.workload.name(),
+            self.report.value_bytes,
+            units::show_count(self.report.per_second),
+        );
+    }
 }
 
 impl Workload {

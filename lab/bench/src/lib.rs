@@ -3,6 +3,7 @@
 //! - [`floor`]: the least replicated program with the same I/O, which says how fast this machine
 //!   could be at best;
 //! - [`compare`]: interleaved runs of Quorate, etcd and the floor in one sitting;
+//! - [`generator`]: who asks in them: our own clients, or etcd's official library;
 //! - [`faults`]: clusters whose processes, links, clocks and disks are hurt under load, round after round, and what
 //!   clients were told, checked; `bench rounds` and `bench chaos`;
 //! - [`survive`]: what clusters serve while replicas are stopped, held against what their quorums
@@ -49,6 +50,8 @@ pub mod failover;
 pub mod faults;
 pub mod floor;
 mod gateways;
+pub mod generator;
+mod go_client;
 pub mod large;
 pub mod members;
 mod namespaces;
@@ -63,6 +66,7 @@ mod serving;
 pub mod sizes;
 mod spread;
 pub mod survive;
+mod system_calls;
 pub mod systems;
 mod test_source;
 mod timeline;
@@ -232,7 +236,10 @@ Examples:
   Everything, five times in turn (about ten minutes):
     scripts/build-etcd.sh && quorate-lab bench compare
   A first impression:
-    quorate-lab bench compare --pairs 1 --clients 1,64 --duration 2s";
+    quorate-lab bench compare --pairs 1 --clients 1,64 --duration 2s
+  With etcd's official client, one connection each, and everything that bounds are held against (half an hour):
+    scripts/build-etcd.sh && scripts/build-load-go.sh && quorate-lab bench compare --client go --conns 64,256 \\
+      --system-calls --long-values --million --json compare.json --plot compare.svg";
 
 const ROUNDS_EXAMPLES: &str = "\
 Examples:
@@ -378,7 +385,9 @@ Examples:
     quorate-lab bench cost --variant dist=program=target/dist/quorate \\
       --variant release=program=target/release/quorate
   One option, with one client and with 64:
-    quorate-lab bench cost --variant fused --variant 'threaded=--layout=threaded' --clients 1,64";
+    quorate-lab bench cost --variant fused --variant 'threaded=--layout=threaded' --clients 1,64
+  Two builds under gets of etcd's official client:
+    quorate-lab bench cost --client go --workload get --variant old=program=old/quorate --variant new";
 
 const RINGS_EXAMPLES: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 //!
 //! In a closed loop a slow system is asked less, so that its latencies look better than they are.
 
-use super::{CompareArgs, Comparison, Run, System, Workload, job, start};
+use super::{CompareArgs, Comparison, Crowd, Run, System, Workload, job, start};
 use quorate_load::load;
 use quorate_tooling::tables;
 use quorate_tooling::units;
@@ -13,13 +13,17 @@ pub(super) fn run(args: &CompareArgs, comparison: &mut Comparison) -> Result<(),
         return Ok(());
     };
     let clients = args.clients.iter().copied().max().unwrap_or(1);
+    let crowd = Crowd {
+        clients,
+        connections: clients.min(load::CONNECTIONS_DEFAULT_MAX),
+    };
     for pair in 0..args.pairs {
         // The floor has no open loop.
         for &system in args.systems.iter().filter(|one| **one != System::Floor) {
             let Some(cluster) = start(args, system)? else {
                 continue;
             };
-            let mut job = job(args, &cluster, Workload::Put, clients);
+            let mut job = job(args, &cluster, Workload::Put, crowd);
             job.load.rate = Some(rate);
             let report = load::run(&job)?;
             eprintln!(

@@ -3,7 +3,7 @@
 use quorate_plot::{Chart, Group, Panel, Series};
 
 use super::table::in_order;
-use super::{Comparison, Run, Standing, System, Workload};
+use super::{Comparison, Crowd, Run, Standing, System, Workload};
 use quorate_load::report::Report;
 use quorate_tooling::tables::median;
 use quorate_tooling::units::{show_count, show_ns};
@@ -88,26 +88,30 @@ struct Shown<'a> {
 fn panel(title: String, shown: Shown<'_>, of: Figure, show: fn(f64) -> String) -> Panel {
     let has_workload = |run: &&&Run| run.workload == shown.workload;
     let runs: Vec<&Run> = shown.runs.iter().filter(has_workload).copied().collect();
-    let group = |clients: u32| {
+    let crowds = in_order(&runs, |run| run.crowd());
+    let is_told_apart = |clients| crowds.iter().filter(|one| one.clients == clients).count() > 1;
+    let group = |crowd: Crowd| {
         let bar = |(index, system): (usize, &System)| {
             let same = runs
                 .iter()
-                .filter(|run| (run.clients, run.system) == (clients, *system));
+                .filter(|run| (run.crowd(), run.system) == (crowd, *system));
             let value = median(same.map(|run| of(&run.report)).collect())?;
             (value > 0.0).then_some((index, value))
         };
         Group {
-            name: match clients {
+            name: match crowd.clients {
                 1 => "1 client".to_owned(),
-                _ => format!("{clients} clients"),
+                clients if is_told_apart(clients) => {
+                    format!("{clients} over {}", crowd.connections)
+                }
+                clients => format!("{clients} clients"),
             },
             bars: shown.systems.iter().enumerate().filter_map(bar).collect(),
         }
     };
-    let clients = in_order(&runs, |run| run.clients);
     Panel {
         title,
-        groups: clients.into_iter().map(group).collect(),
+        groups: crowds.iter().copied().map(group).collect(),
         show,
     }
 }
@@ -142,6 +146,7 @@ fn color(system: System) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generator::ClientKind;
 
     fn run(system: System, clients: u32, per_second: f64) -> Run {
         let mut report = Report {
@@ -169,8 +174,11 @@ mod tests {
                 run(System::Etcd, 1, 100.0),
                 run(System::Quorate, 64, 10_000.0),
             ],
+            client: ClientKind::Own,
             equal_load: Vec::new(),
+            long_values: Vec::new(),
             standing: Vec::new(),
+            gates: Vec::new(),
         };
         let picture = render(&comparison);
         assert_eq!(

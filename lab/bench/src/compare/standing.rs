@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use serde::Serialize;
 
-use super::{CompareArgs, System, Workload, connections, job, start};
+use super::{CompareArgs, Crowd, System, Workload, job, start};
 use crate::cluster::Cluster;
 use quorate_load::load;
 use quorate_load::load::rpc::{Call, Channel};
@@ -91,8 +91,11 @@ fn idle(cluster: &Cluster, time: Duration) -> Idle {
 }
 
 fn many(args: &CompareArgs, cluster: &mut Cluster, keys: u64) -> Result<Many, String> {
-    let mut job = job(args, cluster, Workload::Get, CLIENTS);
-    job.load.conns = Some(connections(args, CLIENTS));
+    let crowd = Crowd {
+        clients: CLIENTS,
+        connections: load::CONNECTIONS_DEFAULT_MAX,
+    };
+    let mut job = job(args, cluster, Workload::Get, crowd);
     (job.load.key_size, job.load.val_size) = (KEY_BYTES, VALUE_BYTES);
     job.load.key_space = Some(keys);
     job.load.warmup = Duration::ZERO;

@@ -1,6 +1,6 @@
 //! The comparison as a table: medians over the turns, ratios within each turn.
 
-use super::{Comparison, Idle, Many, Run, Standing, System, Workload};
+use super::{Comparison, Crowd, Idle, Many, Run, Standing, System, Workload, gates};
 use quorate_load::report::{Report, ServerCosts};
 use quorate_tooling::tables::{align, median};
 use quorate_tooling::units::{show_count, show_ns};
@@ -10,7 +10,8 @@ use std::borrow::Borrow;
 pub(super) fn render(comparison: &Comparison) -> String {
     let mut text = String::new();
     for workload in in_order(&comparison.runs, |run| run.workload) {
-        let what = format!("{}, as fast as clients come back", workload.name());
+        let clients = comparison.client.title();
+        let what = format!("{}, as fast as {clients} come back", workload.name());
         text += &block(comparison, &comparison.runs, workload, &what);
     }
     if let Some(run) = comparison.equal_load.first() {
@@ -18,18 +19,22 @@ pub(super) fn render(comparison: &Comparison) -> String {
         let what = format!("put, {rate} offered per second to all");
         text += &block(comparison, &comparison.equal_load, Workload::Put, &what);
     }
-    text + &standing(&comparison.standing)
+    if let Some(run) = comparison.long_values.first() {
+        let what = format!("put of {} B", run.report.value_bytes);
+        text += &block(comparison, &comparison.long_values, Workload::Put, &what);
+    }
+    text + &standing(&comparison.standing) + &gates::render(&comparison.gates)
 }
 
 /// One workload: a block of rows per number of clients.
 fn block(comparison: &Comparison, runs: &[Run], workload: Workload, what: &str) -> String {
     let runs: Vec<&Run> = runs.iter().filter(|run| run.workload == workload).collect();
     let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
-    for clients in in_order(&runs, |run| run.clients) {
+    for crowd in in_order(&runs, |run| run.crowd()) {
         for system in in_order(&runs, |run| run.system) {
             let cell = Cell {
                 runs: &runs,
-                clients,
+                crowd,
                 system,
             };
             rows.extend((cell.runs(system).count() > 0).then(|| cell.row()));
@@ -40,9 +45,10 @@ fn block(comparison: &Comparison, runs: &[Run], workload: Workload, what: &str) 
         true => format!(", quorate with {}", comparison.protocol),
         false => String::new(),
     };
+    let value_bytes = runs.first().map_or(0, |run| run.report.value_bytes);
     let title = format!(
-        "{what}: {} replicas, {} B values{protocol}; medians of the turns\n",
-        comparison.replicas, comparison.value_bytes
+        "{what}: {} replicas, {value_bytes} B values{protocol}; medians of the turns\n",
+        comparison.replicas
     );
     title + &align(&rows) + "\n"
 }
@@ -79,7 +85,7 @@ fn standing(standing: &[Standing]) -> String {
 /// One system at one number of clients.
 struct Cell<'a> {
     runs: &'a [&'a Run],
-    clients: u32,
+    crowd: Crowd,
     system: System,
 }
 
@@ -91,20 +97,29 @@ impl Cell<'_> {
         let latency = |of: fn(&Report) -> u64| {
             show_ns(median(self.each(|report| Some(of(report) as f64))).unwrap_or(0.0) as u64)
         };
+        let shown = |figures: Vec<f64>, digits: usize| {
+            median(figures).map_or("-".to_owned(), |median| format!("{median:.digits$}"))
+        };
         let cost = |of: fn(&ServerCosts) -> Option<f64>, digits: usize| {
-            let median = median(self.each(|report| report.servers.as_ref().and_then(of)));
-            median.map_or("-".to_owned(), |median| format!("{median:.digits$}"))
+            shown(
+                self.each(|report| report.servers.as_ref().and_then(of)),
+                digits,
+            )
         };
         vec![
-            self.clients.to_string(),
+            self.crowd.clients.to_string(),
+            self.crowd.connections.to_string(),
             self.system.name().to_owned(),
             show_count(median(rates).unwrap_or(0.0)),
             format!("{} - {}", show_count(lowest), show_count(highest)),
             latency(|report| report.latency.p50_ns),
             latency(|report| report.latency.p99_ns),
             cost(|servers| Some(servers.cpu_us_per_op), 1),
+            shown(self.each(|report| Some(report.generator_cpu_us_per_op)), 1),
             cost(|servers| servers.commands_per_sync, 1),
             cost(|servers| Some(servers.wakeups_per_op), 2),
+            cost(|servers| servers.system_calls_per_op, 1),
+            cost(|servers| Some(servers.bytes_written_per_op), 0),
             cost(|servers| servers.syncs_per_command, 2),
             self.ratio_to(System::Etcd),
             self.ratio_to(System::Floor),
@@ -123,7 +138,7 @@ impl Cell<'_> {
     }
 
     fn runs(&self, system: System) -> impl Iterator<Item = &Run> {
-        let wanted = move |run: &&Run| run.system == system && run.clients == self.clients;
+        let wanted = move |run: &&Run| run.system == system && run.crowd() == self.crowd;
         self.runs.iter().copied().filter(wanted)
     }
 
@@ -148,16 +163,20 @@ pub(super) fn in_order<R: Borrow<Run>, T: PartialEq>(runs: &[R], of: impl Fn(&Ru
     distinct
 }
 
-const HEADINGS: [&str; 13] = [
+const HEADINGS: [&str; 17] = [
     "clients",
+    "conns",
     "system",
     "ops/s",
     "range",
     "p50",
     "p99",
     "CPU us/op",
+    "client us/op",
     "cmds/flush",
     "wake-ups/op",
+    "calls/op",
+    "written B/op",
     "flushes/cmd",
     "x etcd",
     "x floor",
@@ -178,6 +197,7 @@ const STANDING_HEADINGS: [&str; 8] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generator::ClientKind;
 
     fn run(pair: u16, system: System, per_second: f64) -> Run {
         let report = Report {
@@ -206,6 +226,9 @@ mod tests {
             value_bytes: 1,
             replicas: 3,
             protocol: "rabia".to_owned(),
+            client: ClientKind::Go,
+            long_values: Vec::new(),
+            gates: Vec::new(),
             equal_load: vec![run(0, System::Etcd, 50.0)],
             standing: vec![Standing {
                 system: System::Quorate,
@@ -221,7 +244,10 @@ mod tests {
         let runs: Vec<&Run> = comparison.runs.iter().collect();
         let cell = Cell {
             runs: &runs,
-            clients: 1,
+            crowd: Crowd {
+                clients: 1,
+                connections: 0,
+            },
             system: System::Quorate,
         };
         assert_eq!(cell.ratio_to(System::Etcd), "2.00");

@@ -12,8 +12,10 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cluster::Cluster;
+use crate::compare::Workload;
+use crate::generator::Generator;
 use crate::spread::Spread;
-use quorate_load::load::{self, Job, LoadArgs, ReadArgs, VerifyArgs};
+use quorate_load::load::{Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_server::USERS_LEVEL;
 use quorate_tooling::program::Place;
 use quorate_tooling::scrape::Fetcher;
@@ -35,6 +37,15 @@ pub struct CostArgs {
     /// Numbers of clients, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "64")]
     clients: Vec<u32>,
+    /// The clients that ask
+    #[command(flatten)]
+    generator: Generator,
+    /// Most connections that the clients share [default: 16, with --client go 64]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    conns: Option<u32>,
+    /// What clients do
+    #[arg(long, value_enum, default_value = "put")]
+    workload: Workload,
     /// How often every variant, and the control, gets its turn
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     turns: u16,
@@ -103,7 +114,7 @@ struct Row {
     clients: u32,
 }
 
-/// Microseconds of CPU time per put, of one turn: the variants in their order, and the first one again.
+/// Microseconds of CPU time per operation, of one turn: the variants in their order, and the first one again.
 #[derive(Debug, Clone, PartialEq)]
 struct Turn {
     variants: Vec<f64>,
@@ -113,6 +124,7 @@ struct Turn {
 /// Runs them and prints a table.
 pub fn run(args: &CostArgs) -> Result<(), String> {
     quorate_tooling::cleanup::on_interrupt();
+    args.generator.check()?;
     let rows = args.protocols.iter().flat_map(|protocol| {
         args.clients.iter().map(|&clients| Row {
             protocol: protocol.clone(),
@@ -130,9 +142,13 @@ pub fn run(args: &CostArgs) -> Result<(), String> {
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     println!(
-        "CPU time of all {} replicas per put of {} B, {cores} cores for replicas and clients together; medians of {} \
-         turns [least-most], ratios within each turn\n{table}",
-        args.replicas, args.val_size, args.turns
+        "CPU time of all {} replicas per {} of {} B, {}, {cores} cores for replicas and clients together; medians \
+         of {} turns [least-most], ratios within each turn\n{table}",
+        args.replicas,
+        args.workload.name(),
+        args.val_size,
+        args.generator.client.title(),
+        args.turns
     );
     Ok(())
 }
@@ -141,7 +157,7 @@ const HEADINGS: [&str; 6] = [
     "protocol",
     "clients",
     "variant",
-    "CPU us/put",
+    "CPU us/op",
     "to the first",
     "beyond the control",
 ];
@@ -196,12 +212,15 @@ fn measure(args: &CostArgs, row: &Row, variant: &Variant) -> Result<f64, String>
         }
         false => None,
     };
-    let report = load::run(&Job {
-        name: "put",
-        read_share: 0.0,
+    let most = (args.conns).unwrap_or(args.generator.client.connections_default_max());
+    let is_get = args.workload == Workload::Get;
+    let report = args.generator.run(&Job {
+        name: args.workload.name(),
+        read_share: if is_get { 1.0 } else { 0.0 },
         load: LoadArgs {
             tls,
             user,
+            conns: Some(most.min(row.clients)),
             clients: row.clients,
             duration: Some(args.duration),
             warmup: args.warmup,
@@ -209,14 +228,19 @@ fn measure(args: &CostArgs, row: &Row, variant: &Variant) -> Result<f64, String>
             server_pids: cluster.pids(),
             ..LoadArgs::at(cluster.endpoints.clone())
         },
-        read: ReadArgs::default(),
+        read: ReadArgs {
+            fill: is_get,
+            serializable: false,
+        },
         verify: VerifyArgs::default(),
     })?;
     match &report.servers {
         Some(servers) if report.errors.is_empty() => Ok(servers.cpu_us_per_op),
         _ => Err(format!(
-            "{}: puts failed: {:?}",
-            variant.name, report.errors
+            "{}: {}s failed: {:?}",
+            variant.name,
+            args.workload.name(),
+            report.errors
         )),
     }
 }
