@@ -2,7 +2,7 @@
 # The proving ground of one protocol: so many seeds, spread over its configurations and what goes wrong. Takes
 # hours: rounds of 20 seeds each, so that what is interrupted has tried everything alike.
 #
-#   scripts/seeds.sh racos 20000            # or nezha, chora, rs-paxos, multi-paxos, rabia
+#   scripts/seeds.sh racos 20000            # or nezha, chora, rs-paxos, raft, multi-paxos, rabia
 #   scripts/seeds.sh racos 20000 1000000    # from this seed on
 #   PROFILES="swarm,users swarm,users,epochs,switches" scripts/seeds.sh racos 834    # other profiles than these
 #
@@ -53,7 +53,7 @@ if [ "$protocol" = nezha ] && [ -z "${PROFILES:-}" ]; then
   done
 fi
 # Replicas without disks, of those that can do without.
-if [[ $protocol =~ ^(nezha|rabia)$ && -z ${PROFILES:-} ]]; then
+if [[ $protocol =~ ^(nezha|rabia|raft)$ && -z ${PROFILES:-} ]]; then
   for profile in swarm swarm,settings; do
     for replicas in 3 5 7; do runs+=("--replicas $replicas --durability memory --profile $profile"); done
   done

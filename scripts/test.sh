@@ -47,7 +47,7 @@ tests() {
 }
 
 models() {
-  for protocol in rabia multi-paxos rs-paxos racos chora nezha; do
+  for protocol in rabia multi-paxos raft rs-paxos racos chora nezha; do
     "$LAB" model --protocol "$protocol" "$model"
   done
 }
@@ -89,7 +89,7 @@ etcd() {
   scripts/etcd-configs.sh
   scripts/etcdctl-parity.sh
   scripts/json-parity.sh
-  scripts/etcd-snapshots.sh rabia multi-paxos rs-paxos racos chora nezha
+  scripts/etcd-snapshots.sh rabia multi-paxos raft rs-paxos racos chora nezha
   "$LAB" bench differential --seeds 0..200 --data-dir target
 }
 

@@ -238,7 +238,7 @@ async fn one_disk_is_full_rabia() {
 #[tokio::test]
 #[ignore = "the long form: every other protocol"]
 async fn one_disk_is_full_others() {
-    for protocol in ["multi-paxos", "rs-paxos", "racos", "chora", "nezha"] {
+    for protocol in ["multi-paxos", "raft", "rs-paxos", "racos", "chora", "nezha"] {
         eprintln!("{protocol}");
         one_disk_is_full(protocol).await;
     }

@@ -98,6 +98,7 @@ protocols! {
     ends_what_requires_a_leader;
     rabia: "rabia";
     multi_paxos: "multi-paxos";
+    raft: "raft";
     rs_paxos: "rs-paxos", "--code", "3,1";
     chora: "chora";
     nezha: "nezha";
@@ -107,7 +108,7 @@ protocols! {
 #[tokio::test]
 async fn one_killed_of_three_ends_no_watch() {
     // Without a leader, with one, and with a leader that decides what is fast.
-    for protocol in ["rabia", "multi-paxos", "nezha"] {
+    for protocol in ["rabia", "multi-paxos", "raft", "nezha"] {
         survives_one(protocol).await;
     }
 }

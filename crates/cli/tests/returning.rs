@@ -288,9 +288,9 @@ async fn all_come_back_by_the_commands_that_were_printed() {
 
 /// The long form: every protocol.
 #[tokio::test]
-#[ignore = "as long as six of the one above"]
+#[ignore = "as long as seven of the one above"]
 async fn all_come_back_whatever_the_protocol() {
-    for protocol in ["multi-paxos", "rs-paxos", "racos", "chora", "nezha"] {
+    for protocol in ["multi-paxos", "raft", "rs-paxos", "racos", "chora", "nezha"] {
         let began = std::time::Instant::now();
         all_come_back(protocol).await;
         println!("{protocol}: {:?}", began.elapsed());

@@ -106,7 +106,7 @@ async fn an_old_copy_is_noticed_under_multi_paxos() {
 #[tokio::test]
 #[ignore = "minutes on a loaded machine"]
 async fn an_old_copy_is_noticed_under_the_other_protocols() {
-    for protocol in ["rs-paxos", "racos", "chora", "nezha"] {
+    for protocol in ["raft", "rs-paxos", "racos", "chora", "nezha"] {
         an_old_copy_is_noticed(protocol).await;
     }
 }

@@ -101,6 +101,7 @@ async fn false_hellos_leave_nothing_behind() {
     for protocol in [
         "rabia",
         "multi-paxos",
+        "raft",
         "rs-paxos",
         "racos",
         "chora",

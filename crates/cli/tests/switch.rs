@@ -7,6 +7,7 @@
 
 mod support;
 
+use quorate_server::RAFT_LEVEL;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -63,14 +64,23 @@ async fn a_cluster_goes_through_all_protocols_while_clients_write() {
     let urls = up.urls.clone();
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = urls.iter().map(|url| write_on(url, &stop)).collect();
-    let steps: [&[&str]; 6] = [
+    let steps: [&[&str]; 8] = [
         &["multi-paxos"],
+        &["raft"],
         &["rabia"],
+        &["raft", "--param", "window=32"],
         &["rs-paxos", "--code", "3,1"],
         &["multi-paxos", "--param", "payload_min=1"],
         &["rs-paxos", "--code", "3,1"],
         &["rabia", "--param", "window=8"],
     ];
+    for url in &urls {
+        eventually("the group may go on with every protocol", || async {
+            let level = metric(url, "quorate_feature_level").await;
+            (level >= f64::from(RAFT_LEVEL)).then_some(())
+        })
+        .await;
+    }
     for (step, to) in (0..).zip(steps) {
         let now = switch(&urls[step % 3], to);
         assert_eq!(now["protocol"], to[0]);
@@ -127,7 +137,7 @@ async fn a_switch_that_makes_no_sense_is_refused() {
     let home = Home::new();
     let up = home.start(&[]);
     for (to, code, why) in [
-        (&["raft"][..], 1, "there is no protocol \"raft\""),
+        (&["vr"][..], 1, "there is no protocol \"vr\""),
         (&["rabia"], 1, "the configuration is as asked for already"),
         (&["rabia", "--param", "window=0"], 1, "window"),
         (&["rs-paxos", "--param", "k=4"], 1, "k = 4"),

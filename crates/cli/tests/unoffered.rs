@@ -137,6 +137,7 @@ protocols! {
     refused_puts_do_not_run;
     rabia: "rabia";
     multi_paxos: "multi-paxos";
+    raft: "raft";
     rs_paxos: "rs-paxos", "--code", "3,1";
     chora: "chora";
     nezha: "nezha", "--param", "outstanding=8";
@@ -164,6 +165,7 @@ async fn memory_does_not_grow_with_what_is_refused() {
     for loss in [Loss::Killed, Loss::Stopped] {
         memory_stays("rabia", &[], loss).await;
         memory_stays("multi-paxos", &[], loss).await;
+        memory_stays("raft", &[], loss).await;
         memory_stays("rs-paxos", &["--code", "3,1"], loss).await;
         memory_stays("chora", &[], loss).await;
         memory_stays("nezha", &[], loss).await;

@@ -12,6 +12,7 @@
 //! | 4 | nothing but the feature level that its speaker knows |
 //! | 5 | nothing but the feature level that its speaker knows |
 //! | 6 | nothing but the feature level that its speaker knows |
+//! | 7 | nothing but the feature level that its speaker knows |
 //!
 //! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
 //! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
@@ -25,6 +26,7 @@
 //! | 4 | the etcd store has users and roles; what else has come since with new kinds of commands |
 //! | 5 | the embedded store of the Redis face has users, and commands say in whose name they are asked |
 //! | 6 | the stream of real servers behind the Redis face may be that of another server for a while |
+//! | 7 | a group may go on with protocol `raft` |
 
 use quorate_core::{Peers, ReplicaId};
 use std::collections::BTreeMap;
@@ -50,6 +52,10 @@ const REDIS_USERS_VERSION: WireVersion = WireVersion(5);
 pub const REDIS_IMPORT_LEVEL: u32 = 6;
 /// From this wire version on its speaker knows [`REDIS_IMPORT_LEVEL`].
 const REDIS_IMPORT_VERSION: WireVersion = WireVersion(6);
+/// From this feature level on a group may go on with protocol `raft`.
+pub const RAFT_LEVEL: u32 = 7;
+/// From this wire version on its speaker knows [`RAFT_LEVEL`].
+const RAFT_VERSION: WireVersion = WireVersion(7);
 /// From this one on frames claim how far their sender's promises go.
 const CLAIMING_VERSION: WireVersion = WireVersion(3);
 
@@ -73,7 +79,7 @@ impl SupportedVersions {
     /// What this program speaks.
     pub const SHIPPED: SupportedVersions = SupportedVersions {
         oldest: WireVersion(1),
-        newest: WireVersion(6),
+        newest: WireVersion(7),
     };
 
     /// What the next one might: tests and the simulator upgrade to it and back, so that two versions
@@ -109,6 +115,7 @@ impl SupportedVersions {
     #[must_use]
     pub fn level(self) -> u32 {
         match self.newest {
+            newest if newest >= RAFT_VERSION => RAFT_LEVEL,
             newest if newest >= REDIS_IMPORT_VERSION => REDIS_IMPORT_LEVEL,
             newest if newest >= REDIS_USERS_VERSION => REDIS_USERS_LEVEL,
             newest if newest >= USERS_VERSION => USERS_LEVEL,

@@ -13,6 +13,8 @@ pub enum Protocol {
     /// A leader orders commands.
     #[default]
     MultiPaxos,
+    /// A leader orders commands, as in Raft; see the guide for where it differs from the former.
+    Raft,
     /// No leader; any order is agreed on by votes that a common coin breaks.
     Rabia,
     /// A leader, and long commands in coded fragments.
@@ -31,6 +33,7 @@ impl Protocol {
     pub fn name(self) -> &'static str {
         match self {
             Protocol::MultiPaxos => "multi-paxos",
+            Protocol::Raft => "raft",
             Protocol::Rabia => "rabia",
             Protocol::RsPaxos => "rs-paxos",
             Protocol::Racos => "racos",

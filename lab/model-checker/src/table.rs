@@ -8,6 +8,7 @@ mod chora;
 mod nezha;
 mod paxos;
 mod racos;
+mod raft;
 
 use crate::scope::{Disks, Request, Scope, read, write};
 
@@ -19,6 +20,7 @@ pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
         .chain(chora::ALL)
         .chain(nezha::ALL)
         .chain(racos::ALL)
+        .chain(raft::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

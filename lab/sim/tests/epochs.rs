@@ -35,7 +35,7 @@ fn pass(line: &str, seeds: Range<u64>) {
 
 #[test]
 fn members_come_and_go() {
-    for protocol in ["rabia", "multi-paxos"] {
+    for protocol in ["rabia", "multi-paxos", "raft"] {
         pass(&format!("--protocol {protocol} --profile epochs"), 0..10);
         pass(
             &format!("--protocol {protocol} --replicas 5 --profile epochs"),
@@ -60,6 +60,9 @@ fn protocols_come_and_go() {
         ("--protocol rabia --profile switches", 0..15),
         ("--protocol multi-paxos --profile swarm,switches", 0..15),
         ("--protocol chora --profile swarm,switches", 0..15),
+        // A group goes on with Raft once its feature level is high enough.
+        ("--protocol raft --profile switches,levels", 0..15),
+        ("--protocol nezha --profile switches,levels", 0..15),
         (
             "--protocol rabia --replicas 5 --profile swarm,switches,epochs",
             0..15,
@@ -91,7 +94,7 @@ fn protocols_come_and_go() {
 
 #[test]
 fn members_come_and_go_while_others_fail() {
-    for protocol in ["rabia", "multi-paxos"] {
+    for protocol in ["rabia", "multi-paxos", "raft"] {
         pass(
             &format!("--protocol {protocol} --profile swarm,epochs"),
             0..20,

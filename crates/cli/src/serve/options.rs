@@ -101,7 +101,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_FACE", value_name = "NAME")]
     pub(super) face: Option<FaceName>,
 
-    /// How the replicas agree: rabia, multi-paxos, rs-paxos, racos, chora or nezha [default for a new cluster: rabia]
+    /// How the replicas agree: rabia, multi-paxos, raft, rs-paxos, racos, chora or nezha [default for a new cluster:
+    /// rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     pub(super) protocol: Option<String>,
 

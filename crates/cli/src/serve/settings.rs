@@ -20,11 +20,10 @@ use crate::polling;
 use crate::redis_options::RedisSettings;
 use crate::security::SecuritySettings;
 use crate::snapshots::SnapshotSettings;
-use quorate_core::{ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
+use quorate_core::{Catalogue, ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_face_etcd::UserOptions;
 use quorate_host::Limits;
-use quorate_protocols::Code;
-use quorate_protocols::unknown_protocol;
+use quorate_protocols::{Code, Registered, unknown_protocol};
 use quorate_server::{
     CLIENT_MEMORY, ClockSource, Expected, Layout, MemberInfo, Meta, Polling, Reaction, Rejoin,
     SLOW_REQUEST, SupportedVersions, TestSource,
@@ -134,7 +133,7 @@ impl Settings {
         let state = state(options.initial_cluster_state.as_deref())?;
         check_new(state, options.cluster_id.as_deref())?;
         let protocol = options.protocol;
-        check_protocol(protocol.as_deref())?;
+        let supported = supported(options.wire_version, protocol.as_deref())?;
         let new = (state == ClusterState::New).then_some(PROTOCOL);
         let mut params = coded(options.code.as_deref(), urls.len(), params(&options.param)?)?;
         // A folder with data knows its protocol, and its parameters are held against these.
@@ -182,7 +181,7 @@ impl Settings {
                 .unwrap_or(Limits::default().payload_cache_bytes_max),
             reaction: reaction(options.react, options.react_after_ms)?,
             rejoin: options.rejoin.map_or_else(Rejoin::default, Rejoin::from),
-            supported: supported(options.wire_version)?,
+            supported,
             peer_transport: transport,
             security,
             snapshots: options.snapshots.resolve()?,
@@ -292,22 +291,27 @@ fn check_new(state: ClusterState, cluster_id: Option<&str>) -> Result<(), String
     Ok(())
 }
 
-fn check_protocol(name: Option<&str>) -> Result<(), String> {
-    match name.filter(|name| !quorate_protocols::names().contains(name)) {
-        Some(name) => Err(unknown_protocol(name)),
-        None => Ok(()),
-    }
-}
-
-fn supported(newest: Option<u32>) -> Result<SupportedVersions, String> {
-    let Some(newest) = newest else {
-        return Ok(SupportedVersions::SHIPPED);
+/// The versions to speak. A program that speaks as an older one has the protocols that that one had.
+fn supported(newest: Option<u32>, protocol: Option<&str>) -> Result<SupportedVersions, String> {
+    let all = SupportedVersions::SHIPPED;
+    let newest = newest.unwrap_or(all.newest.0);
+    let supported = all.up_to(newest);
+    let supported =
+        supported.ok_or_else(|| format!("--wire-version {newest}: this program speaks {all}"))?;
+    let Some(name) = protocol else {
+        return Ok(supported);
     };
-    let supported = SupportedVersions::SHIPPED.up_to(newest);
-    supported.ok_or_else(|| {
-        let all = SupportedVersions::SHIPPED;
-        format!("--wire-version {newest}: this program speaks {all}")
-    })
+    if !quorate_protocols::names().contains(&name) {
+        return Err(unknown_protocol(name));
+    }
+    let needed = Registered.level_of(name);
+    if supported.level() < needed {
+        return Err(format!(
+            "--protocol {name} needs feature level {needed}, and programs with --wire-version {newest} do not \
+             know it: leave --wire-version out"
+        ));
+    }
+    Ok(supported)
 }
 
 fn reaction(mode: Option<ReactMode>, after_ms: Option<u64>) -> Result<Reaction, String> {

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 /// The options about a cluster's replicas and how they agree.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClusterOptions {
-    /// How the replicas agree: rabia, multi-paxos, rs-paxos, racos, chora or nezha [default for a new cluster: rabia]
+    /// How the replicas agree: rabia, multi-paxos, raft, rs-paxos, racos, chora or nezha [default for a new cluster:
+    /// rabia]
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     pub(super) protocol: Option<String>,
 

@@ -46,6 +46,14 @@ pub trait Catalogue: fmt::Debug + Sync {
     /// [`Unfit`] when its protocol cannot run it.
     fn numbers(&self, level: u32, epoch: &Epoch) -> Result<Numbers, Unfit>;
 
+    /// The feature level from which on a group may go on with a protocol that it does not have; 1 for one that
+    /// every program with levels knows. A group that begins with a protocol needs no level: a program that does
+    /// not know it starts no member.
+    fn level_of(&self, protocol: &str) -> u32 {
+        let _ = protocol;
+        1
+    }
+
     /// The entry that a record of a protocol's machine carries, if it carries one. A log keeps records
     /// of all protocols that a group has had.
     ///

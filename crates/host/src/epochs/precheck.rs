@@ -130,7 +130,12 @@ pub fn may_propose(
         let epoch = newest.number;
         return Err(Refused::NotOpen { epoch });
     }
-    let watch = Watch { view, limits };
+    let level = state.level.max(catalogue.level_of(&next.protocol));
+    let watch = Watch {
+        view,
+        limits,
+        level,
+    };
     let needed = quorum(state, newest, catalogue)?;
     let present = newest.members.iter().filter(|m| watch.answers(**m));
     let answer = present.count();
@@ -204,6 +209,8 @@ fn check_next(
 struct Watch<'a> {
     view: &'a View<'a>,
     limits: &'a Limits,
+    /// The feature level that members of the next epoch have to know.
+    level: u32,
 }
 
 impl Watch<'_> {
@@ -228,7 +235,7 @@ impl Watch<'_> {
             Some(NotReady::Silent(seen.ago_ns))
         } else if lag > self.limits.lag_slots_max {
             Some(NotReady::Behind(lag))
-        } else if seen.level < self.view.state.level {
+        } else if seen.level < self.level {
             Some(NotReady::OldProgram)
         } else {
             None

@@ -117,6 +117,10 @@ pub fn judge(
     }
     check_members(state, &change.configuration.members)?;
     let next = change.configuration.behind(current, slot);
+    let is_other = next.protocol != current.protocol;
+    if is_other && state.level < catalogue.level_of(&next.protocol) {
+        return Err(Invalid::Protocol);
+    }
     catalogue
         .numbers(state.level, &next)
         .map_err(|unfit| match unfit {

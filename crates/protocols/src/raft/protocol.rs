@@ -11,6 +11,7 @@ pub struct Raft;
 
 impl Protocol for Raft {
     const NAME: &'static str = "raft";
+    const LEVEL: u32 = 7;
     type Machine = Replica;
 
     fn config(seat: &Seat) -> Result<Config, String> {

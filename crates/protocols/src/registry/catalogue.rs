@@ -16,9 +16,24 @@ impl Catalogue for Registered {
         visit(&epoch.protocol, Judge(epoch)).unwrap_or(Err(Unfit::Protocol))
     }
 
+    fn level_of(&self, protocol: &str) -> u32 {
+        visit(protocol, LevelOf).unwrap_or(1)
+    }
+
     fn entry_of(&self, protocol: &str, record: Bytes) -> Result<Option<Entry>, WireError> {
         let unknown = Err(WireError::Range("name of a protocol"));
         visit(protocol, Read(record)).unwrap_or(unknown)
+    }
+}
+
+/// The feature level that one protocol needs.
+struct LevelOf;
+
+impl Visitor for LevelOf {
+    type Output = u32;
+
+    fn visit<P: Protocol>(self) -> u32 {
+        P::LEVEL
     }
 }
 

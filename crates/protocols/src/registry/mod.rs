@@ -19,6 +19,8 @@ use std::ops::Range;
 pub trait Protocol: 'static {
     /// The name operators use.
     const NAME: &'static str;
+    /// The feature level from which on a group may go on with it ([`quorate_core::Catalogue::level_of`]).
+    const LEVEL: u32 = 1;
     /// The state machine of one replica.
     type Machine: Plain<Config: Send, Message: Send, Record: Send, Timer: Send, Base = DecidedSet>
         + Send
@@ -220,6 +222,7 @@ macro_rules! registered {
         $then! {
             Rabia: $crate::rabia::Rabia,
             MultiPaxos: $crate::multi_paxos::MultiPaxos,
+            Raft: $crate::raft::Raft,
             RsPaxos: $crate::rs_paxos::RsPaxos,
             Chora: $crate::chora::Chora,
             Nezha: $crate::nezha::Nezha,

@@ -35,7 +35,7 @@ pub struct RepeatsArgs {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "rabia,multi-paxos,rs-paxos,racos,chora,nezha,etcd"
+        default_value = "rabia,multi-paxos,raft,rs-paxos,racos,chora,nezha,etcd"
     )]
     systems: Vec<String>,
     /// Puts of each client in each system

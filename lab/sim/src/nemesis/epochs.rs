@@ -74,7 +74,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         };
         let rng = &mut self.nemesis.rng;
-        let known = names();
+        let is_open = |name: &&str| *name == epoch.protocol || level >= Registered.level_of(name);
+        let known: Vec<&str> = names().into_iter().filter(is_open).collect();
         let n = epoch.n();
         let name = known[rng.usize(..known.len())].to_owned();
         let mut params = BTreeMap::new();

@@ -106,7 +106,7 @@ struct System {
 }
 
 /// Protocols whose leaders are given up when they were not heard for a time.
-const ELECTING: [&str; 3] = ["nezha", "multi-paxos", "rs-paxos"];
+const ELECTING: [&str; 4] = ["nezha", "multi-paxos", "raft", "rs-paxos"];
 
 /// Measures and prints: exit code 0, 1 if a run broke a promise, 2 if the options make no sense.
 pub(crate) fn run(options: &WanOptions) -> ExitCode {

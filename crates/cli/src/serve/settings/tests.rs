@@ -143,6 +143,13 @@ fn every_other_contradiction_is_named() {
             "this program speaks wire versions 1 to",
         ),
         (
+            |o| {
+                o.wire_version = Some(6);
+                o.protocol = Some("raft".into());
+            },
+            "--protocol raft needs feature level 7, and programs with --wire-version 6 do not know it",
+        ),
+        (
             |o| o.clock = Some("declared:soon".into()),
             "--clock \"declared:soon\": \"soon\" is no time",
         ),

@@ -358,4 +358,7 @@ fn a_protocol_beyond_the_feature_level_is_refused_by_all() {
     let level = world.request(Body::Order(Order::Level { level: 2 }));
     world.decide_at(1, level, &[0, 1, 2]).unwrap();
     assert_eq!(world.nodes[2].live.state.level, 2);
+    let allowed = world.request(Body::Order(order));
+    world.decide_at(2, allowed, &[0, 1, 2]).unwrap();
+    assert_eq!((world.current(), world.counts.refused), (vec![2, 2, 2], 1));
 }

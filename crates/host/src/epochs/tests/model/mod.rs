@@ -123,13 +123,14 @@ struct Counts {
     refused: u64,
 }
 
-/// A protocol with the parameter `f`; it needs `2 f + 1` members.
+/// A protocol with the parameter `f`; it needs `2 f + 1` members. Groups may go on with another one, `later`,
+/// from feature level 2 on.
 #[derive(Debug)]
 pub(super) struct Sample;
 
 impl Catalogue for Sample {
-    fn numbers(&self, level: u32, epoch: &Epoch) -> Result<Numbers, Unfit> {
-        if epoch.protocol != "sample" && !(epoch.protocol == "later" && level >= 2) {
+    fn numbers(&self, _level: u32, epoch: &Epoch) -> Result<Numbers, Unfit> {
+        if !["sample", "later"].contains(&epoch.protocol.as_str()) {
             return Err(Unfit::Protocol);
         }
         let number = |name: &str, default: usize| {
@@ -148,6 +149,10 @@ impl Catalogue for Sample {
             failures,
             code,
         })
+    }
+
+    fn level_of(&self, protocol: &str) -> u32 {
+        if protocol == "later" { 2 } else { 1 }
     }
 
     fn entry_of(&self, _: &str, _: Bytes) -> Result<Option<Entry>, WireError> {
