@@ -16,12 +16,13 @@ use super::rounds::Rounds;
 use super::traffic::Traffic;
 use super::waits::Watch;
 use crate::shared::decided::DecidedSet;
-use crate::shared::peers::each_peer;
+use crate::shared::peers::{each_peer, sender};
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
+use crate::shared::words::plain_words;
 use quorate_core::{
-    Decoder, Entry, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past,
-    Peers, ReplicaId, Slot, Wire, WireError,
+    Entry, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past, Peers,
+    ReplicaId, Slot, Wire,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -86,13 +87,7 @@ impl Machine for Replica {
     type Base = DecidedSet;
     type Config = Config;
 
-    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
-        Wire::decode(input)
-    }
-
-    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
-        Wire::decode(input)
-    }
+    plain_words!();
 
     fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         Replica::start(config, past, now, out)
@@ -166,12 +161,9 @@ impl Replica {
         message: Message,
         out: &mut Out<Self>,
     ) {
-        let from = match self.config.member(from) {
-            Some(member) if member != self.config.me => member,
-            _ => {
-                let what = "a message from no other member";
-                return out.emit(Event::Misbehaved { peer: from, what });
-            }
+        let (member, me) = (self.config.member(from), self.config.me);
+        let Some(from) = sender(from, member, me, out) else {
+            return;
         };
         self.watch.heard.insert(from);
         self.rounds.load.network.note_message();

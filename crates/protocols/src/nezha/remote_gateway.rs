@@ -18,9 +18,10 @@ use super::gateway::{BACKOFF_MAX, Dispatch, Gateway};
 use super::messages::{Message, Record, Timer};
 use crate::shared::admission::refusal;
 use crate::shared::decided::DecidedSet;
+use crate::shared::words::plain_words;
 use quorate_core::{
-    Class, Command, Decoder, Due, EntryId, Event, Input, Introspect, Machine, Now, Out, Outcome,
-    Past, Peers, Refusal, ReplicaId, RequestId, Wire, WireError,
+    Class, Command, Due, EntryId, Event, Input, Introspect, Machine, Now, Out, Outcome, Past,
+    Peers, Refusal, ReplicaId, RequestId,
 };
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -53,13 +54,7 @@ impl Machine for RemoteGateway {
     type Base = DecidedSet;
     type Config = RemoteGatewayConfig;
 
-    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
-        Wire::decode(input)
-    }
-
-    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
-        Wire::decode(input)
-    }
+    plain_words!();
 
     fn recover(config: &Self::Config, _: Past<Self>, now: Now, _: &mut Out<Self>) -> Self {
         let RemoteGatewayConfig { members, me } = config;

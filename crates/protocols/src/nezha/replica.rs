@@ -18,10 +18,12 @@ use super::repeats::Repeat;
 use super::timers::Watch;
 use crate::shared::backlog::refuse_withdrawn;
 use crate::shared::decided::DecidedSet;
+use crate::shared::peers::sender;
+use crate::shared::words::plain_words;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out,
-    Past, Peers, ReplicaId, Slot, Wire, WireError,
+    EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past, Peers,
+    ReplicaId, Slot, Wire,
 };
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -144,13 +146,7 @@ impl Machine for Replica {
     type Base = DecidedSet;
     type Config = Config;
 
-    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
-        Wire::decode(input)
-    }
-
-    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
-        Wire::decode(input)
-    }
+    plain_words!();
 
     fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         Replica::start(config, past, now, out)
@@ -274,12 +270,9 @@ impl Replica {
         if from.is_gateway() {
             return self.on_gateway(from, message, out);
         }
-        let from = match self.config.member(from) {
-            Some(member) if member != self.config.me => member,
-            _ => {
-                let what = "a message from no other member";
-                return out.emit(Event::Misbehaved { peer: from, what });
-            }
+        let (member, me) = (self.config.member(from), self.config.me);
+        let Some(from) = sender(from, member, me, out) else {
+            return;
         };
         if let Some(cv) = message.cv()
             && cv.len() != self.config.n()

@@ -15,11 +15,13 @@ use crate::rabia::weak_mvc;
 use crate::shared::backlog::{Backlog, refuse_withdrawn};
 use crate::shared::decided::DecidedSet;
 use crate::shared::lives::Lives;
+use crate::shared::peers::sender;
 use crate::shared::under_way::Line;
+use crate::shared::words::plain_words;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out,
-    Past, PayloadRule, Peers, ReplicaId, Wire, WireError,
+    EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past,
+    PayloadRule, Peers, ReplicaId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -82,13 +84,7 @@ impl Machine for Replica {
     type Base = DecidedSet;
     type Config = Config;
 
-    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
-        Wire::decode(input)
-    }
-
-    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
-        Wire::decode(input)
-    }
+    plain_words!();
 
     fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         Replica::start(config, past, now, out)
@@ -203,12 +199,9 @@ fn weak_mvc_says(from: ReplicaId, message: weak_mvc::Message) -> Input<weak_mvc:
 
 impl Replica {
     fn on_message(&mut self, now: Now, from: ReplicaId, message: Message, out: &mut Out<Self>) {
-        let from = match self.config.member(from) {
-            Some(member) if member != self.config.mvc.me => member,
-            _ => {
-                let what = "a message from no other member";
-                return out.emit(Event::Misbehaved { peer: from, what });
-            }
+        let (member, me) = (self.config.member(from), self.config.mvc.me);
+        let Some(from) = sender(from, member, me, out) else {
+            return;
         };
         match message {
             Message::Mvc(_) => {}

@@ -2,6 +2,7 @@
 
 use super::Replica;
 use super::role::Role;
+use crate::shared::rejoins::Rejoins;
 
 impl Replica {
     /// Lemmas over this replica's whole state.
@@ -30,7 +31,7 @@ impl Replica {
     }
 
     fn check_role(&self) {
-        let is_own = self.voted_for == Some(self.config.me) && self.is_voting();
+        let is_own = self.voted_for == Some(self.config.seating.me) && self.is_voting();
         match &self.role {
             Role::Follower | Role::Canvassing { .. } => {}
             Role::Candidate(_) => assert!(is_own, "a candidate votes for itself (R1)"),

@@ -14,10 +14,9 @@ pub(super) fn message(message: &Message) -> String {
             campaign,
             last,
             delivered,
-            ..
-        } => format!("pre-vote {campaign}{}", log_end(last, *delivered)),
-        Message::PreVoteOk { campaign, term, .. } => {
-            format!("to pre-vote {campaign}: yes, t{term}")
+        } => format!("pre-vote {}{}", campaign.number, log_end(last, *delivered)),
+        Message::PreVoteOk { campaign, term } => {
+            format!("to pre-vote {}: yes, t{term}", campaign.number)
         }
         Message::Vote {
             term,
@@ -36,11 +35,10 @@ pub(super) fn message(message: &Message) -> String {
         Message::Newer { term } => format!("newer t{term}"),
         Message::Led { upto } => format!("led, decided to {upto:?}"),
         Message::Ask { next, until } => format!("ask from {next:?} until {until:?}"),
-        Message::ReadQ { number, .. } => format!("query {number}"),
-        Message::ReadA {
-            number, term, mark, ..
-        } => {
+        Message::ReadQ(query) => format!("query {}", query.number),
+        Message::ReadA { query, term, mark } => {
             let mark = mark.map(|mark| format!(", mark {mark:?}"));
+            let number = query.number;
             format!("to query {number}: t{term}{}", mark.unwrap_or_default())
         }
         Message::Rejoin { life, next } => format!("rejoin in life {} from {next:?}", life.number),

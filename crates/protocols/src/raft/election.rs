@@ -6,15 +6,15 @@
 //! nobody's term. A majority that would vote for it is a chance worth a new term.
 
 use super::Replica;
-use super::messages::{LogEnd, Message, Record, Timer};
+use super::messages::{LogEnd, Message, Record};
 use super::mutants::Fault;
 use super::role::{Candidate, Role};
 use crate::shared::leadership::Trust;
+use crate::shared::led::Led;
 use crate::shared::lives::Lives;
-use quorate_core::{Boot, Due, Event, MemberIndex, MemberSet, Out, Slot};
-
-/// Election timers after which a leader that commits nothing steps down, whoever answers it.
-const TIMEOUTS_MAX: u32 = 8;
+use crate::shared::question::QuestionName;
+use crate::shared::rejoins::Rejoins;
+use quorate_core::{Event, MemberIndex, MemberSet, Out, Slot};
 
 impl Replica {
     /// A term was heard of. A later one than the own ends what this replica was.
@@ -60,46 +60,18 @@ impl Replica {
         self.disk.clear();
     }
 
-    /// The time for a sign of life is over.
-    pub(super) fn on_election(&mut self, out: &mut Out<Self>) {
-        self.armed.election = false;
-        let (me, enough) = (self.config.me, self.config.thresholds.votes);
-        if let Role::Leader(leader) = &mut self.role {
-            let heard = std::mem::take(&mut leader.heard) | MemberSet::only(me);
-            leader.timeouts += 1;
-            if heard.len() < enough || leader.timeouts > TIMEOUTS_MAX {
-                out.emit(Event::Branch("leader gave up"));
-                self.step_down();
-                self.postpone_election(out);
-            }
-            return;
+    /// The name of the present campaign.
+    pub(super) fn campaign_name(&self) -> QuestionName {
+        QuestionName {
+            boot: self.config.seating.boot,
+            number: self.leadership.campaign,
         }
-        if self.leadership.decay() {
-            self.step_down();
-            let has_room = self.log.len() < self.config.slots_max;
-            let is_wanted = self.is_waiting() || self.leadership.is_wanted;
-            if self.is_voting() && has_room && is_wanted {
-                self.campaign(out);
-            }
-        }
-        self.leadership.is_wanted = false;
-    }
-
-    /// Asks the others whether they would vote for this replica.
-    fn campaign(&mut self, out: &mut Out<Self>) {
-        self.leadership.campaign += 1;
-        let granted = MemberSet::only(self.config.me);
-        self.role = Role::Canvassing { granted };
-        self.postpone_election(out);
-        self.say_pre_vote(self.config.others(), out);
-        self.stand_if_granted(out);
     }
 
     /// Asks members whether they would vote for this replica.
     pub(super) fn say_pre_vote(&self, to: MemberSet, out: &mut Out<Self>) {
         let message = Message::PreVote {
-            boot: self.config.boot,
-            campaign: self.leadership.campaign,
+            campaign: self.campaign_name(),
             last: self.log.last(),
             delivered: self.log.first(),
         };
@@ -134,7 +106,7 @@ impl Replica {
         out: &mut Out<Self>,
     ) -> bool {
         if delivered < self.log.first() {
-            out.inform(self.config.members[from], delivered);
+            out.inform(self.config.seating.members[from], delivered);
         }
         let faults = self.config.faults;
         // Terms of slots that were not delivered from the own log are not known: whoever has delivered
@@ -153,15 +125,11 @@ impl Replica {
     pub(super) fn say_pre_vote_ok(
         &mut self,
         to: MemberIndex,
-        boot: Boot,
-        campaign: u64,
+        campaign: QuestionName,
         out: &mut Out<Self>,
     ) {
-        let answer = Message::PreVoteOk {
-            boot,
-            campaign,
-            term: self.term,
-        };
+        let term = self.term;
+        let answer = Message::PreVoteOk { campaign, term };
         out.send_early(self.peer(to), answer);
         if self.armed.election {
             self.postpone_election(out);
@@ -186,7 +154,7 @@ impl Replica {
     }
 
     /// Enough would vote for this replica: begins a term, with the own vote.
-    fn stand_if_granted(&mut self, out: &mut Out<Self>) {
+    pub(super) fn stand_if_granted(&mut self, out: &mut Out<Self>) {
         let Role::Canvassing { granted } = self.role else {
             return;
         };
@@ -198,12 +166,12 @@ impl Replica {
         if granted.len() < self.config.thresholds.votes {
             return;
         }
-        self.begin_term(term, Some(self.config.me), out);
+        self.begin_term(term, Some(self.config.seating.me), out);
         self.role = Role::Candidate(Candidate {
             written: out.persisted(),
             granted: MemberSet::EMPTY,
         });
-        self.say_vote(self.config.others(), out);
+        self.say_vote(self.config.seating.others(), out);
     }
 
     /// Asks members for their votes, but for those that gave them.
@@ -279,34 +247,6 @@ impl Replica {
             if candidate.granted.len() + own >= self.config.thresholds.votes {
                 self.lead(out);
             }
-        }
-    }
-
-    /// Puts the election timer off by a whole timeout.
-    pub(super) fn postpone_election(&mut self, out: &mut Out<Self>) {
-        let timeout = self.config.election_ns;
-        self.armed.election = true;
-        out.arm(Timer::Election, Due::Within(timeout..=2 * timeout));
-    }
-
-    /// Has the election timer run if it is needed: to end a trust, or to replace a leader. Where nobody is
-    /// trusted there is no reason to wait, but for others to come first.
-    pub(super) fn watch_leader(&mut self, out: &mut Out<Self>) {
-        let trust = self.leadership.trust;
-        let is_needed = match self.role {
-            Role::Leader(_) => !self.log.is_empty() || self.reads.count() > 0,
-            _ => trust != Trust::None || self.is_waiting() || self.leadership.is_wanted,
-        };
-        if !is_needed || self.armed.election {
-            return;
-        }
-        let is_free = trust == Trust::None && matches!(self.role, Role::Follower);
-        if is_free && self.is_voting() {
-            self.armed.election = true;
-            let spread = self.config.election_ns / 8;
-            out.arm(Timer::Election, Due::Within(0..=spread));
-        } else {
-            self.postpone_election(out);
         }
     }
 }

@@ -1,12 +1,15 @@
 //! The follower: the leader's entries, and what is committed.
 
 use super::Replica;
-use super::messages::{Append, Behind, LogEntry, Message, Record, Timer};
+use super::messages::{Append, Behind, LogEntry, Message, Record};
 use super::mutants::Fault;
 use super::replica::Claim;
 use super::role::Role;
 use crate::shared::decided::DecidedSet;
 use crate::shared::leadership::Trust;
+use crate::shared::led::Led;
+use crate::shared::rejoins::Rejoins;
+use crate::shared::timers::Timer;
 use quorate_core::{Base, Due, ENTRY_BYTES_MAX, Event, MemberIndex, MemberSet, Out, Slot};
 
 impl Append {
@@ -163,7 +166,7 @@ impl Replica {
     }
 
     /// Whether slots are decided that are not known here.
-    fn is_behind(&self) -> bool {
+    pub(super) fn is_behind(&self) -> bool {
         self.log.first() < self.claim.upto && !self.is_leader()
     }
 
@@ -171,19 +174,7 @@ impl Replica {
     pub(super) fn watch_claim(&mut self, out: &mut Out<Self>) {
         if self.is_behind() && !self.armed.catch_up {
             self.armed.catch_up = true;
-            out.arm(Timer::CatchUp, Due::After(self.config.learn_delay_ns));
-        }
-    }
-
-    /// Decided slots have not become known for a moment: they are fetched.
-    pub(super) fn on_catch_up(&mut self, out: &mut Out<Self>) {
-        self.armed.catch_up = false;
-        if let Some(at) = self.claim.at.filter(|_| self.is_behind()) {
-            out.emit(Event::Branch("decided elsewhere"));
-            let through = Slot(self.claim.upto.0 - 1);
-            out.catch_up(self.config.members[at], through);
-            self.armed.catch_up = true;
-            out.arm(Timer::CatchUp, Due::After(self.config.rtx_max_ns));
+            out.arm(Timer::CatchUp, Due::After(self.config.delays.learn_ns));
         }
     }
 
@@ -198,7 +189,7 @@ impl Replica {
         self.offers.drop_done(&self.done);
         self.backoff.moved();
         self.patience.note_served();
-        let others = self.config.others();
+        let others = self.config.seating.others();
         match &mut self.role {
             Role::Leader(_) if is_beyond => {
                 // Another leads, and has for a while.

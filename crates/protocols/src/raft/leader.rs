@@ -4,7 +4,9 @@ use super::Replica;
 use super::messages::{Append, Behind, LogEntry, Message};
 use super::mutants::Fault;
 use super::role::{Leader, Role};
+use crate::shared::led::Led;
 use crate::shared::lives::Lives;
+use crate::shared::rejoins::Rejoins;
 use crate::shared::under_way::is_long;
 use quorate_core::pace::{ACK_NS_MAX, under_way_ns};
 use quorate_core::{Entry, Event, MemberIndex, MemberSet, Out, Slot, reached};
@@ -13,7 +15,7 @@ impl Replica {
     /// Begins to lead. The no-op is the entry by whose commitment all before it are: entries of earlier
     /// terms are never counted.
     pub(super) fn lead(&mut self, out: &mut Out<Self>) {
-        let (noop, members) = (self.log.end(), self.config.members.len());
+        let (noop, members) = (self.log.end(), self.config.seating.members.len());
         self.role = Role::Leader(Leader::new(noop, self.log.first(), members));
         self.leadership.lead();
         self.disk.clear();
@@ -21,7 +23,7 @@ impl Replica {
         self.append(None, out);
         let own: Vec<Entry> = self.offers.entries().cloned().collect();
         own.into_iter().for_each(|entry| self.enqueue(entry));
-        self.ask_mark_of(self.config.me, out);
+        self.ask_mark_of(self.config.seating.me, out);
     }
 
     /// Gives an entry the next slot.
@@ -51,7 +53,7 @@ impl Replica {
 
     /// Sends what was not sent yet, to all at once where all have as much.
     pub(super) fn replicate(&mut self, out: &mut Out<Self>) {
-        let (others, end) = (self.config.others(), self.log.end());
+        let (others, end) = (self.config.seating.others(), self.log.end());
         let Role::Leader(leader) = &self.role else {
             return;
         };
@@ -115,7 +117,7 @@ impl Replica {
             .iter()
             .any(|(_, one)| one.entry.as_ref().is_some_and(is_long));
         let under_way_ns = under_way_ns(bytes as u64 * to.len() as u64);
-        let (pace, others) = (self.pace, self.config.others());
+        let (pace, others) = (self.pace, self.config.seating.others());
         let Role::Leader(leader) = &mut self.role else {
             return;
         };
@@ -139,7 +141,7 @@ impl Replica {
 
     /// Tells what was committed and no entries have told.
     pub(super) fn announce(&mut self, out: &mut Out<Self>) {
-        let (first, others) = (self.log.first(), self.config.others());
+        let (first, others) = (self.log.first(), self.config.seating.others());
         if let Role::Leader(leader) = &mut self.role
             && std::mem::replace(&mut leader.announced, first) < first
         {
@@ -162,7 +164,7 @@ impl Replica {
 
     /// Own entries that became durable count now.
     pub(super) fn count_durable(&mut self, out: &mut Out<Self>) {
-        let me = self.config.me;
+        let me = self.config.seating.me;
         while let Some(end) = self.disk.pop_durable() {
             if let Role::Leader(leader) = &mut self.role {
                 leader.follower(me).matched = end;
@@ -254,7 +256,7 @@ impl Replica {
         if start < behind.rejected {
             self.send_log(MemberSet::only(from), start, out);
         } else {
-            out.inform(self.config.members[from], behind.delivered);
+            out.inform(self.config.seating.members[from], behind.delivered);
         }
     }
 
@@ -268,7 +270,7 @@ impl Replica {
             self.say_early(it, &Message::Led { upto }, out);
         }
         if self.log.first().0.saturating_sub(next.0) > self.config.window as u64 {
-            out.inform(self.config.members[to], next);
+            out.inform(self.config.seating.members[to], next);
         }
     }
 

@@ -1,8 +1,9 @@
 //! What replicas say, what they write down, and what they wait for.
 
 use crate::shared::lives::{Life, Lives};
+use crate::shared::question::QuestionName;
 use crate::shared::rejoin::RejoinAnswer;
-use quorate_core::{Boot, Carry, Entry, EntryId, MemberIndex, Slot};
+use quorate_core::{Carry, Entry, EntryId, MemberIndex, Slot};
 use std::hash::{Hash, Hasher};
 
 /// What is in a slot of the log.
@@ -47,10 +48,8 @@ pub enum Message {
     },
     /// "Would you vote for me?" Changes nothing at who hears it.
     PreVote {
-        /// The asker's start of the process, so that answers to its former lives are no answers.
-        boot: Boot,
-        /// Counts the asker's campaigns.
-        campaign: u64,
+        /// The name of the asker's campaign.
+        campaign: QuestionName,
         /// The end of the asker's log.
         last: LogEnd,
         /// The asker's first slot not delivered.
@@ -58,10 +57,8 @@ pub enum Message {
     },
     /// "I would vote for you, for I hear of no leader."
     PreVoteOk {
-        /// The asker's start of the process.
-        boot: Boot,
-        /// The number of the asker's campaign.
-        campaign: u64,
+        /// The name of the asker's campaign.
+        campaign: QuestionName,
         /// The sender's term.
         term: u64,
     },
@@ -112,18 +109,11 @@ pub enum Message {
         until: Slot,
     },
     /// "Who leads, and how far does its log go?", for reads. Promises nothing.
-    ReadQ {
-        /// The asker's start of the process.
-        boot: Boot,
-        /// Counts the asker's queries.
-        number: u64,
-    },
+    ReadQ(QuestionName),
     /// The answer to a query of a reader.
     ReadA {
-        /// The asker's start of the process.
-        boot: Boot,
-        /// The number of the asker's query.
-        number: u64,
+        /// The query that is answered.
+        query: QuestionName,
         /// The sender's term.
         term: u64,
         /// If the sender leads that term: the first slot behind all that may hold a completed write.
@@ -205,19 +195,6 @@ pub enum Record {
         /// nothing and votes for nobody.
         is_member: bool,
     },
-}
-
-/// What a replica waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Timer {
-    /// Something said here went unanswered for a while.
-    Retransmit,
-    /// The leader, or a candidate, was silent for long.
-    Election,
-    /// Slots decided elsewhere have not become known here for a while.
-    CatchUp,
-    /// Requests have waited as long as they should.
-    Patience,
 }
 
 /// Entries travel whole: there are no payloads beside them.

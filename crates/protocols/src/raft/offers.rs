@@ -1,14 +1,17 @@
 //! What clients sent: commands waiting for an entry, and own entries on their way to the leader.
 
 use super::Replica;
-use super::messages::{Message, Timer};
+use super::messages::Message;
 use super::role::Role;
 use crate::shared::admission::refusal;
 use crate::shared::backlog::refuse_withdrawn;
+use crate::shared::led::Led;
+use crate::shared::rejoins::Rejoins;
+use crate::shared::timers::Timer;
 use crate::shared::under_way::{alone_ns, is_long};
 use quorate_core::{
     Class, Command, Due, ENTRY_BYTES_MAX, Entry, Event, MemberIndex, MemberSet, Now, Out, Outcome,
-    Refusal, RequestId,
+    RequestId,
 };
 use std::collections::BTreeSet;
 
@@ -34,14 +37,20 @@ impl Replica {
     /// How many more requests may wait.
     pub(super) fn queue_room(&self) -> usize {
         let waiting = self.backlog.len() + self.reads.count();
-        self.config.queue.room(waiting, self.backlog.bytes())
+        self.config
+            .batches
+            .queue
+            .room(waiting, self.backlog.bytes())
     }
 
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is what came
     /// while its predecessors were decided.
     pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
-        while self.offers.len() < self.config.outstanding && !self.backlog.is_empty() {
-            let (count, bytes) = (self.config.batch_commands_max, self.config.batch_bytes_max);
+        while self.offers.len() < self.config.batches.outstanding && !self.backlog.is_empty() {
+            let (count, bytes) = (
+                self.config.batches.commands_max,
+                self.config.batches.bytes_max,
+            );
             let batch = self.backlog.fill(count, bytes);
             let entry = batch.finish(self.names.next(), now.clock_ns);
             let until_ns = self.give(&entry, out);
@@ -50,7 +59,7 @@ impl Replica {
     }
 
     /// Gives an own entry to the leader, if one is known. Says by when what comes of it is here.
-    fn give(&mut self, entry: &Entry, out: &mut Out<Self>) -> u64 {
+    pub(super) fn give(&mut self, entry: &Entry, out: &mut Out<Self>) -> u64 {
         if self.is_leader() {
             self.enqueue(entry.clone());
         } else if let Some(leader) = self.leadership.leader {
@@ -67,7 +76,7 @@ impl Replica {
         if !is_long(entry) {
             return self.now_ns;
         }
-        let (there, back) = (MemberSet::only(leader), self.config.others());
+        let (there, back) = (MemberSet::only(leader), self.config.seating.others());
         let under_way_ns = alone_ns(entry, there) + alone_ns(entry, back);
         self.now_ns + under_way_ns + self.offers.patience_ns()
     }
@@ -79,34 +88,23 @@ impl Replica {
         self.offers = offers;
     }
 
-    /// Gives the leader again what it has not appended for a while, unless it may be under way.
-    pub(super) fn offer_stale(&mut self, out: &mut Out<Self>) {
-        let term = self.term;
-        for entry in self.offers.take_stale(self.now_ns) {
-            if !self.log.has(entry.id, |of| of == term) {
-                self.give(&entry, out);
-                self.offers.given_again(entry.id, self.now_ns);
-            }
-        }
-    }
-
     /// An entry for the leader. A follower passes on what it got from its origin, which may not reach the
     /// leader itself.
     pub(super) fn on_offer(&mut self, from: MemberIndex, entry: Entry, out: &mut Out<Self>) {
-        if self.config.member(entry.id.origin).is_none() {
+        if self.config.seating.member(entry.id.origin).is_none() {
             return self.misbehaved(from, "an entry of no member", out);
         }
         if entry.body_len() > ENTRY_BYTES_MAX || entry.bulk_len() > 0 {
             return self.misbehaved(from, "an entry too large, or with payloads", out);
         }
-        let pending_max = 2 * self.config.outstanding * self.config.members.len();
+        let pending_max = 2 * self.config.batches.outstanding * self.config.seating.members.len();
         match &self.role {
             Role::Leader(leader) if leader.pending.len() >= pending_max => {
                 out.emit(Event::Branch("too much pending"));
             }
             Role::Leader(_) => self.enqueue(entry),
             _ => {
-                let is_from_origin = self.config.members[from] == entry.id.origin;
+                let is_from_origin = self.config.seating.members[from] == entry.id.origin;
                 let leader = self.leadership.leader.filter(|leader| *leader != from);
                 if let Some(leader) = leader.filter(|_| is_from_origin) {
                     out.send_early(self.peer(leader), Message::Offer { entry });
@@ -126,31 +124,15 @@ impl Replica {
         }
     }
 
-    /// Whether something here waits for a leader's work.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.has_requests() || !self.is_voting() || !self.log.is_empty()
-    }
-
     /// Whether clients of this replica wait.
-    fn has_requests(&self) -> bool {
+    pub(super) fn has_requests(&self) -> bool {
         !self.backlog.is_empty() || !self.offers.is_empty() || self.reads.count() > 0
-    }
-
-    /// Requests have waited long. If none was served meanwhile, those in no entry are refused: they will
-    /// not be executed. The others stay under way, and nothing takes their place.
-    pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
-        if self.patience.is_over() {
-            for command in self.backlog.drain() {
-                out.reply(command.id, Outcome::Refused(Refusal::NotServing));
-            }
-            self.reads.refuse(out);
-        }
     }
 
     /// Has the patience timer run while clients wait.
     pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
         if self.has_requests() && self.patience.begin() {
-            out.arm(Timer::Patience, Due::After(self.config.patience_ns));
+            out.arm(Timer::Patience, Due::After(self.config.delays.patience_ns));
         }
     }
 }

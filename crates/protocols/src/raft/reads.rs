@@ -13,11 +13,14 @@ use super::Replica;
 use super::messages::Message;
 use super::mutants::Fault;
 use super::role::Role;
-use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, Slot};
+use crate::shared::led::Led;
+use crate::shared::question::QuestionName;
+use crate::shared::rejoins::Rejoins;
+use quorate_core::{MemberIndex, Out, Outcome, Slot};
 
 /// What members have answered to a question: their terms, and how far a leader's log goes.
 #[derive(Clone, Hash, Debug)]
-pub(super) struct Answers {
+pub(crate) struct Answers {
     /// By member: its term.
     terms: Vec<Option<u64>>,
     /// A leader's term and mark, of the latest term.
@@ -29,24 +32,27 @@ impl Replica {
     pub(super) fn ask_about_reads(&mut self, out: &mut Out<Self>) {
         while self.reads.wants_query() {
             self.reads.ask(Answers {
-                terms: vec![None; self.config.members.len()],
+                terms: vec![None; self.config.seating.members.len()],
                 mark: None,
             });
-            self.say_query(self.config.others(), out);
+            self.say_query(self.config.seating.others(), out);
             self.answer_own_query(out);
         }
     }
 
-    fn say_query(&self, to: MemberSet, out: &mut Out<Self>) {
-        let (boot, number) = (self.config.boot, self.reads.number());
-        self.say_early(to, &Message::ReadQ { boot, number }, out);
+    /// The name of the last query.
+    pub(super) fn query_name(&self) -> QuestionName {
+        QuestionName {
+            boot: self.config.seating.boot,
+            number: self.reads.number(),
+        }
     }
 
     /// If this replica leads: the first slot behind all that may hold a completed write.
     ///
     /// An order in the log may end the epoch before this replica knows: then writes complete in the next,
     /// which no term here tells of. So reads wait for orders, whose slots say what became of them.
-    fn own_mark(&self) -> Option<Slot> {
+    pub(super) fn own_mark(&self) -> Option<Slot> {
         let Role::Leader(leader) = &self.role else {
             return None;
         };
@@ -61,30 +67,16 @@ impl Replica {
         Some(mark)
     }
 
-    /// This replica's own answer.
-    fn answer_own_query(&mut self, out: &mut Out<Self>) {
-        if self.is_voting() {
-            self.note_answer(self.config.me, self.term, self.own_mark());
-        }
-        self.conclude_query(out);
-    }
-
     /// A peer asks who leads. One that lost its promises cannot tell.
     pub(super) fn on_read_q(
         &mut self,
         from: MemberIndex,
-        boot: Boot,
-        number: u64,
+        query: QuestionName,
         out: &mut Out<Self>,
     ) {
         if self.is_voting() {
             let (term, mark) = (self.term, self.own_mark());
-            let answer = Message::ReadA {
-                boot,
-                number,
-                term,
-                mark,
-            };
+            let answer = Message::ReadA { query, term, mark };
             out.send_early(self.peer(from), answer);
             self.note_wanted();
         }
@@ -110,7 +102,7 @@ impl Replica {
         self.conclude_query(out);
     }
 
-    fn note_answer(&mut self, member: MemberIndex, term: u64, mark: Option<Slot>) {
+    pub(super) fn note_answer(&mut self, member: MemberIndex, term: u64, mark: Option<Slot>) {
         let Some(query) = self.reads.answers_mut() else {
             return;
         };
@@ -122,7 +114,7 @@ impl Replica {
         }
     }
 
-    fn conclude_query(&mut self, out: &mut Out<Self>) {
+    pub(super) fn conclude_query(&mut self, out: &mut Out<Self>) {
         let enough = self.config.thresholds.confirm;
         let is_over = |query: &Answers| {
             let Some((led, _)) = query.mark else {
@@ -140,26 +132,6 @@ impl Replica {
             for id in query.reads {
                 out.reply(id, Outcome::ReadAt(mark));
             }
-        }
-    }
-
-    /// Asks again what went unanswered.
-    pub(super) fn ask_about_reads_again(&mut self, out: &mut Out<Self>) {
-        if self.reads.is_stale() {
-            self.say_query(self.config.others(), out);
-            self.answer_own_query(out);
-        }
-    }
-
-    /// Asks a member that can hear again, or has begun to lead.
-    pub(super) fn ask_mark_of(&mut self, member: MemberIndex, out: &mut Out<Self>) {
-        if !self.reads.is_asking() {
-            return;
-        }
-        if member == self.config.me {
-            self.answer_own_query(out);
-        } else {
-            self.say_query(MemberSet::only(member), out);
         }
     }
 }

@@ -5,9 +5,8 @@ use super::config::Config;
 use super::log::Log;
 use super::messages::{LogEntry, Record};
 use super::mutants::Fault;
-use super::repair::Backoff;
 use super::replica::Claim;
-use super::role::{Armed, Role};
+use super::role::Role;
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
@@ -16,6 +15,8 @@ use crate::shared::leadership::Leadership;
 use crate::shared::offers::Offers;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
+use crate::shared::rejoins::Rejoins;
+use crate::shared::timers::{Armed, Backoff};
 use quorate_core::{Now, Out, Past, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ impl Replica {
         let mut replica = match past {
             Past::Fresh => {
                 let base = DecidedSet::default();
-                Replica::empty(config, now, config.first_slot, base, out)
+                Replica::empty(config, now, config.seating.first_slot, base, out)
             }
             Past::Lost { next, base } => {
                 let mut replica = Replica::empty(config, now, next, base, out);
@@ -84,16 +85,16 @@ impl Replica {
                 replica
             }
         };
-        replica.say_rejoin(config.others(), out);
+        replica.say_rejoin(config.seating.others(), out);
         replica.run_to_fixpoint(now, out);
         replica
     }
 
     fn empty(config: &Config, now: Now, next: Slot, done: DecidedSet, out: &Out<Self>) -> Replica {
         // Nothing of this epoch is before its first slot, so that every log is equal there.
-        let term_before = (next == config.first_slot).then_some(0);
+        let term_before = (next == config.seating.first_slot).then_some(0);
         Replica {
-            voter: Voter::new(config.voter_seat()),
+            voter: Voter::new(config.seating.voter_seat(config.thresholds.rejoin)),
             term: 0,
             voted_for: None,
             log: Log::new(next, term_before),
@@ -103,7 +104,10 @@ impl Replica {
             leadership: Leadership::default(),
             backlog: Backlog::default(),
             offers: Offers::default(),
-            names: EntryNames::new(config.members[config.me], config.boot),
+            names: EntryNames::new(
+                config.seating.members[config.seating.me],
+                config.seating.boot,
+            ),
             reads: ReadQueries::default(),
             pace: Default::default(),
             disk: Disk::at_start(out.persisted()),

@@ -29,97 +29,59 @@ use super::Replica;
 use super::messages::{Message, Record};
 use super::role::Role;
 use crate::shared::lives::{Life, Lives};
-use crate::shared::rejoin::{Heard, RejoinAnswer, RejoinQuestion};
-use quorate_core::{Event, MemberIndex, MemberSet, Out, Slot};
+use crate::shared::rejoin::{RejoinAnswer, Voter};
+use crate::shared::rejoins::{Reach, Rejoins};
+use crate::shared::seating::Seating;
+use quorate_core::{Lsn, MemberIndex, MemberSet, Out, Slot};
 
-impl Replica {
-    /// Begins a rejoin; its first record goes before its first message.
-    pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        self.voter.begin_rejoin();
-        self.write_lives(false, out);
+impl Rejoins for Replica {
+    type Floor = u64;
+
+    fn voter(&self) -> &Voter<u64> {
+        &self.voter
     }
 
-    fn write_lives(&self, is_member: bool, out: &mut Out<Self>) {
-        let lives = self.voter.lives().clone();
-        out.persist(Record::Lives { lives, is_member });
+    fn voter_mut(&mut self) -> &mut Voter<u64> {
+        &mut self.voter
     }
 
-    /// Asks those that have not answered.
-    pub(super) fn say_rejoin(&self, to: MemberSet, out: &mut Out<Self>) {
-        if let Some(RejoinQuestion { life, to }) = self.voter.question(to) {
-            let next = self.log.first();
-            self.say(to, &Message::Rejoin { life, next }, out);
-        }
+    fn seating(&self) -> &Seating {
+        &self.config.seating
     }
 
-    /// A member begins a new life. A number that is taken is answered with the life that has it.
-    pub(super) fn on_rejoin(
-        &mut self,
-        from: MemberIndex,
-        life: Life,
-        next: Slot,
-        out: &mut Out<Self>,
-    ) {
-        if !self.is_voting() {
-            return;
-        }
-        if next < self.log.first() {
-            out.inform(self.config.members[from], next);
-        }
-        let reborn = self.voter.note_life(from, life);
-        if self.forget_former_lives(reborn, out) {
-            self.write_lives(true, out);
-            if self.leadership.leader == Some(from) {
-                self.leadership.give_up();
-            }
-        }
-        let answer = self.voter.answer(life.boot, self.term, self.log.end());
-        out.send(self.peer(from), Message::RejoinA(answer));
-    }
-
-    /// A member's answer.
-    pub(super) fn on_rejoin_a(
-        &mut self,
-        from: MemberIndex,
-        answer: &RejoinAnswer<u64>,
-        out: &mut Out<Self>,
-    ) {
-        match self.voter.hear(from, answer) {
-            Heard::Nothing => {}
-            Heard::Taken => self.say_rejoin(self.config.others(), out),
-            Heard::Noted => {
-                let reborn = self.voter.note_lives(&answer.lives);
-                self.forget_former_lives(reborn, out);
-            }
+    fn reach_of_promises(&self) -> Reach<u64> {
+        Reach {
+            floor: self.term,
+            delivered: self.log.first(),
+            end: self.log.end(),
         }
     }
 
-    /// Moves the rejoin on as far as it goes.
-    pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
-        if let Some(floor) = self.voter.begin_life(self.log.first()) {
-            // Whom the former lives voted for in the floor's term is not known: nobody else gets that vote.
-            self.term = self.term.max(floor);
-            self.voted_for = Some(self.config.me);
-            let (term, voted_for) = (self.term, self.voted_for);
-            out.persist(Record::Vote { term, voted_for });
-            self.write_lives(true, out);
-            self.voter.life_written(out.persisted());
-        }
-        if self.voter.end_rejoin(self.disk.durable()).is_some() {
-            out.emit(Event::Branch("rejoined"));
-        }
+    fn durable(&self) -> Lsn {
+        self.disk.durable()
     }
 
-    /// Takes back what the former lives of these members said. Says whether there are any.
-    fn forget_former_lives(&mut self, reborn: MemberSet, out: &mut Out<Self>) -> bool {
-        if reborn.is_empty() {
-            return false;
-        }
-        if self.voter.is_outnumbered(reborn) {
-            out.emit(Event::Branch("life outnumbered"));
-            self.step_down();
-            self.begin_rejoin(out);
-        }
+    fn lives_record(lives: Lives, is_member: bool) -> Record {
+        Record::Lives { lives, is_member }
+    }
+
+    fn rejoin_message(life: Life, next: Slot) -> Message {
+        Message::Rejoin { life, next }
+    }
+
+    fn rejoin_answer(answer: RejoinAnswer<u64>) -> Message {
+        Message::RejoinA(answer)
+    }
+
+    fn bind(&mut self, floor: u64, out: &mut Out<Self>) {
+        // Whom the former lives voted for in the floor's term is not known: nobody else gets that vote.
+        self.term = self.term.max(floor);
+        self.voted_for = Some(self.config.seating.me);
+        let (term, voted_for) = (self.term, self.voted_for);
+        out.persist(Record::Vote { term, voted_for });
+    }
+
+    fn take_back(&mut self, reborn: MemberSet) {
         match &mut self.role {
             Role::Leader(leader) => {
                 for member in reborn {
@@ -129,19 +91,13 @@ impl Replica {
             Role::Candidate(candidate) => candidate.granted -= reborn,
             Role::Follower | Role::Canvassing { .. } => {}
         }
-        true
     }
 
-    /// Takes note of what a vote or an acknowledgement knows of lives. Says whether its sender's life is the
-    /// present one.
-    pub(super) fn is_present(
-        &mut self,
-        from: MemberIndex,
-        lives: &Lives,
-        out: &mut Out<Self>,
-    ) -> bool {
-        let reborn = self.voter.note_lives(lives);
-        self.forget_former_lives(reborn, out);
-        self.voter.is_present(from, lives)
+    fn give_up_on(&mut self, member: MemberIndex) {
+        self.leadership.give_up_on(member);
+    }
+
+    fn resign(&mut self) {
+        self.step_down();
     }
 }

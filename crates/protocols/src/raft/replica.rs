@@ -3,24 +3,26 @@
 use super::config::Config;
 use super::describe;
 use super::log::Log;
-use super::messages::{Message, Record, Timer};
+use super::messages::{Message, Record};
 use super::reads::Answers;
-use super::repair::Backoff;
-use super::role::{Armed, Role};
+use super::role::Role;
 use crate::shared::admission::Patience;
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
 use crate::shared::leadership::Leadership;
+use crate::shared::led::Led;
 use crate::shared::offers::Offers;
-use crate::shared::peers::each_peer;
+use crate::shared::peers::sender;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
+use crate::shared::rejoins::Rejoins;
+use crate::shared::timers::{Armed, Backoff, Timer};
+use crate::shared::words::plain_words;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, Event, Input, Introspect, Machine, MemberIndex, MemberSet, Now, Out, Past, Peers,
-    ReplicaId, Slot, Wire, WireError,
+    Input, Introspect, Machine, MemberIndex, Now, Out, Past, ReplicaId, Slot, Wire,
 };
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -83,13 +85,7 @@ impl Machine for Replica {
     type Base = DecidedSet;
     type Config = Config;
 
-    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
-        Wire::decode(input)
-    }
-
-    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
-        Wire::decode(input)
-    }
+    plain_words!();
 
     fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         Replica::start(config, past, now, out)
@@ -161,32 +157,23 @@ impl Introspect for Replica {
 
 impl Replica {
     fn on_message(&mut self, from: ReplicaId, message: Message, out: &mut Out<Self>) {
-        let from = match self.config.member(from) {
-            Some(member) if member != self.config.me => member,
-            _ => {
-                let what = "a message from no other member";
-                return out.emit(Event::Misbehaved { peer: from, what });
-            }
+        let (member, me) = (self.config.seating.member(from), self.config.seating.me);
+        let Some(from) = sender(from, member, me, out) else {
+            return;
         };
         match message {
             Message::Offer { entry } => self.on_offer(from, entry, out),
             Message::PreVote {
-                boot,
                 campaign,
                 last,
                 delivered,
             } => {
                 if self.would_vote(from, last, delivered, out) {
-                    self.say_pre_vote_ok(from, boot, campaign, out);
+                    self.say_pre_vote_ok(from, campaign, out);
                 }
             }
-            Message::PreVoteOk {
-                boot,
-                campaign,
-                term,
-            } => {
-                let is_mine = boot == self.config.boot && campaign == self.leadership.campaign;
-                self.on_pre_vote_ok(from, is_mine, term, out);
+            Message::PreVoteOk { campaign, term } => {
+                self.on_pre_vote_ok(from, campaign == self.campaign_name(), term, out);
             }
             Message::Vote {
                 term,
@@ -204,26 +191,12 @@ impl Replica {
             Message::Ask { next, until } => self.on_ask(from, next, until, out),
             Message::Rejoin { life, next } => self.on_rejoin(from, life, next, out),
             Message::RejoinA(answer) => self.on_rejoin_a(from, &answer, out),
-            Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
-            Message::ReadA {
-                boot,
-                number,
-                term,
-                mark,
-            } => {
-                if boot == self.config.boot && number == self.reads.number() {
+            Message::ReadQ(query) => self.on_read_q(from, query, out),
+            Message::ReadA { query, term, mark } => {
+                if query == self.query_name() {
                     self.on_read_a(from, term, mark, out);
                 }
             }
-        }
-    }
-
-    fn on_timer(&mut self, timer: Timer, out: &mut Out<Self>) {
-        match timer {
-            Timer::Retransmit => self.on_retransmit(out),
-            Timer::Election => self.on_election(out),
-            Timer::CatchUp => self.on_catch_up(out),
-            Timer::Patience => self.on_patience(out),
         }
     }
 
@@ -236,38 +209,5 @@ impl Replica {
         self.announce(out);
         self.ask_about_reads(out);
         self.rearm_timers(out);
-    }
-
-    pub(super) fn peer(&self, member: MemberIndex) -> Peers {
-        Peers::One(self.config.members[member])
-    }
-
-    pub(super) fn is_leader(&self) -> bool {
-        matches!(self.role, Role::Leader(_))
-    }
-
-    /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
-    pub(super) fn is_voting(&self) -> bool {
-        self.voter.is_voting()
-    }
-
-    /// Counts a peer's offence; what it said is ignored.
-    pub(super) fn misbehaved(&self, from: MemberIndex, what: &'static str, out: &mut Out<Self>) {
-        let peer = self.config.members[from];
-        out.emit(Event::Misbehaved { peer, what });
-    }
-
-    /// Sends to some members what promises nothing; to all others as a broadcast.
-    pub(super) fn say_early(&self, to: MemberSet, message: &Message, out: &mut Out<Self>) {
-        let (others, ids) = (self.config.others(), &self.config.members);
-        each_peer(to, others, ids, |peers| {
-            out.send_early(peers, message.clone());
-        });
-    }
-
-    /// Sends to some members once everything written so far is durable.
-    pub(super) fn say(&self, to: MemberSet, message: &Message, out: &mut Out<Self>) {
-        let (others, ids) = (self.config.others(), &self.config.members);
-        each_peer(to, others, ids, |peers| out.send(peers, message.clone()));
     }
 }

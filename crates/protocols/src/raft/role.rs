@@ -118,11 +118,3 @@ impl Hash for Progress {
         (self.matched, self.sent, self.is_probing).hash(to);
     }
 }
-
-/// The timers that run.
-#[derive(Clone, Copy, Hash, Debug, Default)]
-pub(super) struct Armed {
-    pub(super) retransmit: bool,
-    pub(super) election: bool,
-    pub(super) catch_up: bool,
-}

@@ -3,6 +3,7 @@
 use super::config::SLOTS_MAX;
 use super::messages::{Append, Behind, LogEnd, LogEntry, Message, Record};
 use crate::shared::lives::{Life, Lives};
+use crate::shared::question::QuestionName;
 use crate::shared::rejoin::RejoinAnswer;
 use quorate_core::{Boot, Decoder, Encoder, Entry, MemberIndex, Slot, Wire, WireError};
 
@@ -113,7 +114,7 @@ impl Message {
             Message::Newer { .. } => 8,
             Message::Led { .. } => 9,
             Message::Ask { .. } => 10,
-            Message::ReadQ { .. } => 11,
+            Message::ReadQ(_) => 11,
             Message::ReadA { .. } => 12,
             Message::Rejoin { .. } => 13,
             Message::RejoinA(_) => 14,
@@ -124,37 +125,21 @@ impl Message {
     fn encode_talk(&self, out: &mut Encoder) {
         match self {
             Message::PreVote {
-                boot,
                 campaign,
                 last,
                 delivered,
             } => {
-                out.u64(boot.0);
-                out.varint(*campaign);
+                campaign.encode(out);
                 last.encode(out);
                 delivered.encode(out);
             }
-            Message::PreVoteOk {
-                boot,
-                campaign,
-                term,
-            } => {
-                out.u64(boot.0);
-                out.varint(*campaign);
+            Message::PreVoteOk { campaign, term } => {
+                campaign.encode(out);
                 out.varint(*term);
             }
-            Message::ReadQ { boot, number } => {
-                out.u64(boot.0);
-                out.varint(*number);
-            }
-            Message::ReadA {
-                boot,
-                number,
-                term,
-                mark,
-            } => {
-                out.u64(boot.0);
-                out.varint(*number);
+            Message::ReadQ(query) => query.encode(out),
+            Message::ReadA { query, term, mark } => {
+                query.encode(out);
                 out.varint(*term);
                 mark.encode(out);
             }
@@ -219,14 +204,12 @@ impl Wire for Message {
                 entry: Entry::decode(input)?,
             },
             1 => Message::PreVote {
-                boot: Boot(input.u64()?),
-                campaign: input.varint()?,
+                campaign: QuestionName::decode(input)?,
                 last: LogEnd::decode(input)?,
                 delivered: Slot::decode(input)?,
             },
             2 => Message::PreVoteOk {
-                boot: Boot(input.u64()?),
-                campaign: input.varint()?,
+                campaign: QuestionName::decode(input)?,
                 term: input.varint()?,
             },
             3 => Message::Vote {
@@ -255,13 +238,9 @@ impl Wire for Message {
                 next: Slot::decode(input)?,
                 until: Slot::decode(input)?,
             },
-            11 => Message::ReadQ {
-                boot: Boot(input.u64()?),
-                number: input.varint()?,
-            },
+            11 => Message::ReadQ(QuestionName::decode(input)?),
             12 => Message::ReadA {
-                boot: Boot(input.u64()?),
-                number: input.varint()?,
+                query: QuestionName::decode(input)?,
                 term: input.varint()?,
                 mark: Option::decode(input)?,
             },

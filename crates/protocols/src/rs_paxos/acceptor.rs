@@ -7,6 +7,8 @@ use super::messages::{Accept, Message, Promise, Record, SlotVote};
 use super::mutants::Fault;
 use super::role::Proposal;
 use crate::shared::leadership::Trust;
+use crate::shared::led::Led;
+use crate::shared::rejoins::Rejoins;
 use quorate_core::{ENTRY_BYTES_MAX, Entry, Event, MemberIndex, Out, Slot};
 
 impl Replica {
@@ -18,7 +20,7 @@ impl Replica {
         first: Slot,
         out: &mut Out<Self>,
     ) {
-        if ballot.node != self.config.members[from] {
+        if ballot.node != self.config.seating.members[from] {
             return self.misbehaved(from, "another's ballot", out);
         }
         if !self.is_voting() {
@@ -51,7 +53,7 @@ impl Replica {
     /// first of them the candidate gets from the log.
     fn say_promise(&self, to: MemberIndex, first: Slot, out: &mut Out<Self>) {
         if first < self.ap {
-            out.inform(self.config.members[to], first);
+            out.inform(self.config.seating.members[to], first);
         }
         let mut from = first.max(self.ap);
         let (mut votes, mut bytes) = (Vec::new(), 0);
@@ -107,7 +109,7 @@ impl Replica {
             claim,
             ..
         } = accept;
-        if ballot.node != self.config.members[from] {
+        if ballot.node != self.config.seating.members[from] {
             return self.misbehaved(from, "another's ballot", out);
         }
         if accept
@@ -126,7 +128,7 @@ impl Replica {
         self.follow(from, ballot, out);
         match slot.0.checked_sub(self.ap.0) {
             // Decided here: the leader has not heard that, or has by now.
-            None => out.inform(self.config.members[from], slot),
+            None => out.inform(self.config.seating.members[from], slot),
             Some(offset) if offset < self.config.slots_max as u64 => {
                 self.accept(from, offset as usize, accept, out);
             }

@@ -2,6 +2,7 @@
 
 use super::Replica;
 use super::role::{Instance, Role};
+use crate::shared::rejoins::Rejoins;
 
 impl Replica {
     /// Lemmas over this replica's whole state.
@@ -37,7 +38,7 @@ impl Replica {
     }
 
     fn check_role(&self) {
-        let is_own = self.promised.node == self.config.my_id();
+        let is_own = self.promised.node == self.config.seating.my_id();
         match &self.role {
             Role::Follower | Role::Canvassing { .. } => {}
             Role::Candidate(_) => assert!(is_own && self.is_voting(), "stands in an own ballot"),

@@ -11,6 +11,7 @@ use super::messages::has_bulk;
 use super::mutants::Fault;
 use super::role::{Gathering, Leader, Recovered, Role, is_whole};
 use super::spread::Spreading;
+use crate::shared::led::Led;
 use quorate_core::{Entry, EntryId, Event, MemberIndex, MemberSet, Out, Slot};
 
 impl Replica {
@@ -89,7 +90,7 @@ impl Replica {
     /// be gone; that proves nothing about the value.
     pub(super) fn is_out_of_reach(&mut self, out: &mut Out<Self>) -> bool {
         let patience = self.patience();
-        let others = self.config.others().len() as u64;
+        let others = self.config.seating.others().len() as u64;
         let Role::Leader(leader) = &mut self.role else {
             return false;
         };
@@ -159,7 +160,7 @@ impl Replica {
         let heard = self.presence.take_heard();
         // Who is busy with what was sent to it is not silent.
         let is_silence =
-            self.progress.backoff >= BACKOFF_SILENT && self.line.is_through(self.now_ns());
+            self.backoff.repeats() >= BACKOFF_SILENT && self.line.is_through(self.now_ns());
         if is_silence {
             self.mark_silent(heard);
         }
@@ -174,7 +175,7 @@ impl Replica {
                 continue;
             }
             if is_silence {
-                let others = self.config.others();
+                let others = self.config.seating.others();
                 self.presence.mark_silent(others - tally.acks - heard);
             }
             let code = self.config.code_for(self.alive());
@@ -192,7 +193,7 @@ impl Replica {
                 .iter()
                 .find(|spreading| !spreading.is_fresh)
         {
-            let others = self.config.others();
+            let others = self.config.seating.others();
             self.presence
                 .mark_silent(others - spreading.holders - heard);
         }
@@ -215,7 +216,7 @@ impl Replica {
     pub(super) fn is_stuck(&mut self) -> bool {
         let unchosen = self.slots.iter().filter(|instance| !instance.is_chosen);
         let values = unchosen.filter_map(|instance| instance.accepted.as_ref()?.value.as_ref());
-        let others = self.config.others().len() as u64;
+        let others = self.config.seating.others().len() as u64;
         let sent = |value| Entry::bulk_len(value) * others / u64::from(self.code_of(Some(value)));
         let bytes = values.map(sent).sum();
         let (has_unchosen, patience) = (self.has_unchosen(), self.patience());
@@ -238,7 +239,7 @@ impl Replica {
         let holders = leader.spreading.iter().map(|spreading| spreading.holders);
         let answered = acks
             .chain(holders)
-            .fold(MemberSet::only(self.config.me), MemberSet::union);
+            .fold(MemberSet::only(self.config.seating.me), MemberSet::union);
         if answered.len() >= self.config.thresholds.write_of(1) {
             TIMEOUTS_HEARD
         } else {

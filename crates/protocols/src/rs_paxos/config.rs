@@ -3,13 +3,10 @@
 use super::coding::{self, Coding};
 use super::mutants::Fault;
 use super::quorum::Quorums;
-use crate::shared::admission::QueueLimits;
 use crate::shared::faults::Faults;
 use crate::shared::params::Params;
-use crate::shared::rejoin::VoterSeat;
-use quorate_core::{
-    Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot,
-};
+use crate::shared::seating::{Batches, Delays, Seating};
+use quorate_core::{ENTRY_BYTES_MAX, Epoch, MILLIS, Seat};
 
 /// Most slots that may be proposed and not delivered.
 pub(super) const WINDOW_MAX: usize = 1024;
@@ -50,14 +47,8 @@ impl Thresholds {
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The members, ascending.
-    pub members: Vec<ReplicaId>,
-    /// Position of this replica among them.
-    pub me: MemberIndex,
-    /// This start of the process.
-    pub boot: Boot,
-    /// First slot of the epoch.
-    pub first_slot: Slot,
+    /// The members, and the seat of this replica.
+    pub seating: Seating,
     /// The quorums in force.
     pub thresholds: Thresholds,
     /// The fault of a mutant.
@@ -73,34 +64,20 @@ pub struct Config {
     pub window: usize,
     /// Slots kept, from the first one not delivered.
     pub slots_max: usize,
-    /// Own entries under way at once (`outstanding`).
-    pub outstanding: usize,
-    /// What may wait for an entry.
-    pub queue: QueueLimits,
-    /// Commands in an entry, at most (`batch_commands`).
-    pub batch_commands_max: usize,
-    /// Bytes in an entry, at most unless one command is larger (`batch_bytes`).
-    pub batch_bytes_max: usize,
+    /// What waits for an entry, and what is in one.
+    pub batches: Batches,
     /// Bytes in an entry of values that are large enough to be spread, at most unless one is larger
     /// (`spread_bytes`).
     pub spread_bytes_max: usize,
     /// Bytes of entries in one part of a promise, about at most (`promise_bytes`).
     pub promise_bytes_max: usize,
-    /// A leader not heard for this long to twice as long is given up (`election_ms`).
-    pub election_ns: u64,
     /// How long a lease runs on its leader's clock (`lease_ms`); 0 for none.
     pub lease_ns: u64,
     /// How long a member that granted one helps nobody else, on its own clock: as long as the lease
     /// may run if each of both clocks is `drift_ppm` off.
     pub hold_ns: u64,
-    /// How long a request waits for a leader before it is refused, at least (`patience_ms`).
-    pub patience_ns: u64,
-    /// How long what is decided elsewhere may take to come by itself.
-    pub learn_delay_ns: u64,
-    /// First retransmission; doubles up to `rtx_max_ns`.
-    pub rtx_min_ns: u64,
-    /// Longest time between retransmissions.
-    pub rtx_max_ns: u64,
+    /// How long things take.
+    pub delays: Delays,
 }
 
 /// Parameters of both protocols.
@@ -134,11 +111,8 @@ impl Config {
 
     /// The configuration of one seat with these quorums and codes.
     pub(crate) fn new(seat: &Seat, params: &Params<'_>, coding: Coding) -> Result<Config, String> {
-        let epoch = &seat.epoch;
-        let me = epoch.index_of(seat.me).map(MemberIndex::new);
-        let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
+        let _epoch = &seat.epoch;
         let window = params.number("window", 8, 1..=WINDOW_MAX)?;
-        let election_ns = params.number("election_ms", 100, 1..=600_000)? as u64 * MILLIS;
         let lease_ns = params.number("lease_ms", 0, 0..=60_000)? as u64 * MILLIS;
         let drift_ppm = params.number("drift_ppm", 500, 0..=100_000)? as u64;
         Ok(Config {
@@ -146,59 +120,23 @@ impl Config {
             faults: Faults::default(),
             code_max: coding.code_max,
             payload_min: params.number("payload_min", 4096, 1..=ENTRY_BYTES_MAX)?,
-            members: epoch.member_ids().collect(),
-            me: me.ok_or_else(|| format!("replica {} is not a member", seat.me))?,
-            boot: seat.boot,
-            first_slot: epoch.first_slot,
+            seating: Seating::of(seat)?,
             spread_min: params.number("spread_min", 256 << 10, 1..=1 << 40)? as u64,
             window,
             slots_max: SLOTS_PER_WINDOW * window,
-            outstanding: params.number("outstanding", 2, 1..=1024)?,
-            queue: QueueLimits::of(params)?,
-            batch_commands_max: params.number("batch_commands", 1024, 1..=1 << 20)?,
-            batch_bytes_max: params.number("batch_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
+            batches: Batches::of(params)?,
             spread_bytes_max: params.number("spread_bytes", 4 << 20, 1..=ENTRY_BYTES_MAX)?,
             promise_bytes_max: params.number("promise_bytes", 1 << 20, 1..=ENTRY_BYTES_MAX)?,
-            election_ns,
             lease_ns,
             hold_ns: hold_ns(lease_ns, drift_ppm),
-            patience_ns: params.number("patience_ms", 5000, 1..=86_400_000)? as u64 * MILLIS,
-            learn_delay_ns: rtt_ns,
-            rtx_min_ns: (4 * rtt_ns).max(2 * MILLIS),
-            rtx_max_ns: (election_ns / 2).max(4 * rtt_ns),
+            delays: Delays::of(params)?,
         })
-    }
-
-    /// All members but this replica.
-    pub(super) fn others(&self) -> MemberSet {
-        MemberSet::first(self.members.len()) - MemberSet::only(self.me)
     }
 
     /// The largest `X` under which so many members can choose a value; 1 if they cannot at all.
     pub(super) fn code_for(&self, alive: usize) -> u8 {
         let spare = (alive + 1).saturating_sub(self.thresholds.write);
         spare.clamp(1, usize::from(self.code_max)) as u8
-    }
-
-    /// Position of a member.
-    pub(super) fn member(&self, id: ReplicaId) -> Option<MemberIndex> {
-        let position = self.members.iter().position(|member| *member == id);
-        position.map(MemberIndex::new)
-    }
-
-    /// What decides whether this replica may make promises.
-    pub(super) fn voter_seat(&self) -> VoterSeat {
-        VoterSeat {
-            me: self.me,
-            boot: self.boot,
-            members: self.members.len(),
-            notes_needed: self.thresholds.rejoin,
-        }
-    }
-
-    /// This replica's number.
-    pub(super) fn my_id(&self) -> ReplicaId {
-        self.members[self.me]
     }
 }
 

@@ -9,12 +9,13 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::decide::{Choice, Vote, decide};
 use super::fragments::Fragments;
-use super::messages::{Message, Promise, Record, Timer};
+use super::messages::{Message, Promise, Record};
 use super::mutants::Fault;
 use super::role::{Candidate, Gathered, Proposal, Recovered, Role};
 use crate::shared::leadership::Trust;
-use crate::shared::peers::each_peer;
-use quorate_core::{Boot, Due, Entry, EntryId, Event, MemberIndex, MemberSet, Out, Peers, Slot};
+use crate::shared::led::Led;
+use crate::shared::rejoins::Rejoins;
+use quorate_core::{Boot, Entry, EntryId, Event, MemberIndex, MemberSet, Out, Slot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::Vacant;
 
@@ -40,50 +41,14 @@ impl Replica {
         self.leadership.give_up();
     }
 
-    /// The time for a sign of life is over.
-    pub(super) fn on_election(&mut self, out: &mut Out<Self>) {
-        self.armed.election = false;
-        if let Role::Leader(_) = self.role {
-            let is_stuck = self.is_stuck();
-            let is_out_of_reach = self.is_out_of_reach(out);
-            if is_out_of_reach {
-                out.emit(Event::Branch("fragments out of reach"));
-            }
-            if is_out_of_reach || is_stuck {
-                out.emit(Event::Branch("leader gave up"));
-                self.step_down();
-                self.postpone_election(out);
-            }
-            return;
-        }
-        if self.leadership.decay() {
-            self.step_down();
-            let may_stand = self.is_voting() && !self.is_barred(self.config.me);
-            if may_stand && (self.is_waiting() || self.leadership.is_wanted) {
-                self.campaign(out);
-            }
-        }
-        self.leadership.is_wanted = false;
-    }
-
-    /// Asks the others whether they would follow.
-    fn campaign(&mut self, out: &mut Out<Self>) {
-        self.leadership.campaign += 1;
-        let granted = MemberSet::only(self.config.me);
-        self.role = Role::Canvassing { granted };
-        self.postpone_election(out);
-        self.say_pre_vote(self.config.others(), out);
-        self.stand_if_granted(out);
-    }
-
     /// Asks members for their vote.
     pub(super) fn say_pre_vote(&self, to: MemberSet, out: &mut Out<Self>) {
         let message = Message::PreVote {
-            boot: self.config.boot,
+            boot: self.config.seating.boot,
             campaign: self.leadership.campaign,
             next: self.ap,
         };
-        self.send_to(to, &message, |to, message| out.send_early(to, message));
+        self.say_early(to, &message, out);
     }
 
     /// A peer asks whether this replica would follow it.
@@ -101,7 +66,7 @@ impl Replica {
             return self.tell(from, next, out);
         }
         if next < self.ap {
-            out.inform(self.config.members[from], next);
+            out.inform(self.config.seating.members[from], next);
         }
         if !self.is_voting() {
             return;
@@ -133,7 +98,7 @@ impl Replica {
         out: &mut Out<Self>,
     ) {
         self.leadership.see_round(promised.round);
-        let is_mine = boot == self.config.boot && campaign == self.leadership.campaign;
+        let is_mine = boot == self.config.seating.boot && campaign == self.leadership.campaign;
         if let Role::Canvassing { granted } = &mut self.role
             && is_mine
         {
@@ -143,12 +108,12 @@ impl Replica {
     }
 
     /// Enough would follow: phase 1(a), once the own ballot is durable.
-    fn stand_if_granted(&mut self, out: &mut Out<Self>) {
+    pub(super) fn stand_if_granted(&mut self, out: &mut Out<Self>) {
         let Role::Canvassing { granted } = self.role else {
             return;
         };
         let is_enough = granted.len() >= self.config.thresholds.read;
-        if !is_enough || self.is_barred(self.config.me) {
+        if !is_enough || self.is_barred(self.config.seating.me) {
             return;
         }
         // Nobody gets there but by words that no replica says.
@@ -160,7 +125,7 @@ impl Replica {
         else {
             return;
         };
-        let node = self.config.my_id();
+        let node = self.config.seating.my_id();
         let ballot = Ballot { round, node };
         self.promised = ballot;
         let from = self.ap;
@@ -168,10 +133,10 @@ impl Replica {
         self.role = Role::Candidate(Candidate {
             from,
             written: out.persist(Record::Candidacy { ballot }),
-            promises: vec![untold; self.config.members.len()],
+            promises: vec![untold; self.config.seating.members.len()],
             wanted: BTreeMap::new(),
         });
-        self.say_prepare(self.config.others(), out);
+        self.say_prepare(self.config.seating.others(), out);
     }
 
     /// Phase 1(a), to members that have not promised.
@@ -183,7 +148,7 @@ impl Replica {
                 ballot: self.promised,
                 from: candidate.from,
             };
-            self.send_to(silent, &message, |to, message| out.send(to, message));
+            self.say(silent, &message, out);
         }
     }
 
@@ -240,7 +205,10 @@ impl Replica {
         let ahead = complete().max_by_key(|(_, promise)| promise.next);
         if let Some((member, promise)) = ahead.filter(|(_, promise)| promise.next > self.ap) {
             out.emit(Event::Branch("candidate behind"));
-            return out.catch_up(self.config.members[member], Slot(promise.next.0 - 1));
+            return out.catch_up(
+                self.config.seating.members[member],
+                Slot(promise.next.0 - 1),
+            );
         }
         let least = complete().map(|(_, promise)| promise.next).min();
         match self.recover_slots() {
@@ -277,7 +245,7 @@ impl Replica {
                     own.fragments.add(1);
                 }
                 let votes = votes.entry(self.slot_at(offset)).or_default();
-                votes.push((self.config.me, self.in_effect(own)));
+                votes.push((self.config.seating.me, self.in_effect(own)));
             }
         }
         if let Role::Candidate(candidate) = &self.role {
@@ -327,50 +295,6 @@ impl Replica {
         } else {
             accepted
         }
-    }
-
-    /// Puts the election timer off by a whole timeout.
-    pub(super) fn postpone_election(&mut self, out: &mut Out<Self>) {
-        let timeout = self.config.election_ns;
-        self.armed.election = true;
-        out.arm(Timer::Election, Due::Within(timeout..=2 * timeout));
-    }
-
-    /// Has the election timer run if it is needed: to end a trust, or to replace a leader. Where
-    /// nobody is trusted there is no reason to wait, but for others to come first.
-    pub(super) fn watch_leader(&mut self, out: &mut Out<Self>) {
-        let is_needed = match self.role {
-            Role::Leader(ref leader) => {
-                let is_moving = !leader.gathering.is_empty() || !leader.spreading.is_empty();
-                is_moving || self.has_unchosen()
-            }
-            _ => {
-                let known = &self.leadership;
-                known.trust != Trust::None || self.is_waiting() || known.is_wanted
-            }
-        };
-        if !is_needed || self.armed.election {
-            return;
-        }
-        let is_free = self.leadership.trust == Trust::None && matches!(self.role, Role::Follower);
-        if is_free && self.is_voting() {
-            self.armed.election = true;
-            let (left, spread) = (self.bar_left_ns(), self.config.election_ns / 8);
-            out.arm(Timer::Election, Due::Within(left..=left + spread));
-        } else {
-            self.postpone_election(out);
-        }
-    }
-
-    /// Sends to some members; to all others as a broadcast.
-    pub(super) fn send_to(
-        &self,
-        to: MemberSet,
-        message: &Message,
-        mut send: impl FnMut(Peers, Message),
-    ) {
-        let (others, ids) = (self.config.others(), &self.config.members);
-        each_peer(to, others, ids, |peers| send(peers, message.clone()));
     }
 }
 

@@ -5,7 +5,9 @@ use super::ballot::Ballot;
 use super::learner::LeaderClaim;
 use super::messages::{Accept, Claim, Message, has_bulk};
 use super::role::{Instance, Leader, PendingEntry, Recovered, Role, Tally, is_whole};
+use crate::shared::led::Led;
 use crate::shared::lives::Lives;
+use crate::shared::rejoins::Rejoins;
 use crate::shared::under_way::{UnderWay, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{Entry, Event, MemberIndex, MemberSet, Out, Slot};
@@ -37,7 +39,7 @@ impl Replica {
         // What waits for the disk was proposed in an earlier ballot.
         self.disk.clear();
         out.emit(Event::Branch("elected"));
-        self.say_commit(self.config.others(), least, out);
+        self.say_commit(self.config.seating.others(), least, out);
         for recovered in recovered {
             if recovered.value.is_none() {
                 out.emit(Event::Branch("gap filled"));
@@ -50,7 +52,7 @@ impl Replica {
             .map(|offer| offer.entry.clone())
             .collect();
         own.into_iter().for_each(|entry| self.enqueue(entry, out));
-        self.ask_mark_of(self.config.me, out);
+        self.ask_mark_of(self.config.seating.me, out);
     }
 
     /// Takes an entry to propose, unless it is on its way or decided.
@@ -88,7 +90,7 @@ impl Replica {
     /// An entry for the leader. A follower passes on what it got from its origin, which may not
     /// reach the leader itself.
     pub(super) fn on_forward(&mut self, from: MemberIndex, entry: Entry, out: &mut Out<Self>) {
-        if self.config.member(entry.id.origin).is_none() {
+        if self.config.seating.member(entry.id.origin).is_none() {
             return self.misbehaved(from, "an entry of no member", out);
         }
         if entry.body_len() > quorate_core::ENTRY_BYTES_MAX {
@@ -97,7 +99,7 @@ impl Replica {
         if !is_whole(Some(&entry)) {
             return self.misbehaved(from, "an entry without its payloads", out);
         }
-        let pending_max = 2 * self.config.outstanding * self.config.members.len();
+        let pending_max = 2 * self.config.batches.outstanding * self.config.seating.members.len();
         match &self.role {
             Role::Leader(leader)
                 if leader.pending.len() + leader.spreading.len() >= pending_max =>
@@ -106,7 +108,7 @@ impl Replica {
             }
             Role::Leader(_) => self.enqueue(entry, out),
             _ => {
-                let is_from_origin = self.config.members[from] == entry.id.origin;
+                let is_from_origin = self.config.seating.members[from] == entry.id.origin;
                 let leader = self
                     .leadership
                     .leader
@@ -139,7 +141,7 @@ impl Replica {
                 continue;
             };
             // What was spread is there or on its way; who lost it says so later.
-            let (others, now_ns) = (self.config.others(), self.now_ns());
+            let (others, now_ns) = (self.config.seating.others(), self.now_ns());
             let attached = UnderWay::new(others, self.line.through_ns(now_ns));
             self.propose(slot, Some(entry), code, others, out);
             self.instance_grown((slot.0 - self.ap.0) as usize).attached = attached;
@@ -169,7 +171,7 @@ impl Replica {
         out: &mut Out<Self>,
     ) {
         let offset = (slot.0 - self.ap.0) as usize;
-        let others = self.config.others();
+        let others = self.config.seating.others();
         let lacking = if has_bulk(value.as_ref()) {
             others - holders
         } else {
@@ -221,7 +223,7 @@ impl Replica {
             is_attached,
             claim: self.own_claim(),
         });
-        self.send_to(to, &message, |to, message| out.send_early(to, message));
+        self.say_early(to, &message, out);
     }
 
     /// Proposes again, to those of these members that have not accepted. They may have the fragment
@@ -271,7 +273,7 @@ impl Replica {
     /// The own accept in a slot is durable.
     pub(super) fn accepted_here(&mut self, slot: Slot, code: u8, out: &mut Out<Self>) {
         let ballot = self.promised;
-        self.count_accept(self.config.me, ballot, slot, code, out);
+        self.count_accept(self.config.seating.me, ballot, slot, code, out);
     }
 
     /// Phase 2(b) of a member.
@@ -300,7 +302,7 @@ impl Replica {
         out: &mut Out<Self>,
     ) {
         let enough = self.config.thresholds.write_of(code);
-        let (me, now_ns) = (self.config.me, self.now_ns());
+        let (me, now_ns) = (self.config.seating.me, self.now_ns());
         if !matches!(self.role, Role::Leader(_)) {
             return;
         }
@@ -368,7 +370,7 @@ impl Replica {
         if let Role::Leader(leader) = &mut self.role
             && std::mem::replace(&mut leader.announced, ap) < ap
         {
-            self.say_commit(self.config.others(), ap, out);
+            self.say_commit(self.config.seating.others(), ap, out);
         }
     }
 
@@ -380,7 +382,7 @@ impl Replica {
             claim,
             earlier: self.names(next, claim.since),
         };
-        self.send_to(to, &message, |to, message| out.send_early(to, message));
+        self.say_early(to, &message, out);
     }
 
     /// Somebody waits for something: says who leads, and what it has missed.
@@ -406,7 +408,7 @@ impl Replica {
             }
         };
         if next < since || self.is_far_behind(next) {
-            out.inform(self.config.members[to], next);
+            out.inform(self.config.seating.members[to], next);
         }
     }
 }

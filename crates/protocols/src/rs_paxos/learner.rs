@@ -8,10 +8,12 @@
 
 use super::Replica;
 use super::ballot::Ballot;
-use super::messages::{Claim, Timer};
+use super::messages::Claim;
 use super::mutants::Fault;
 use super::role::{Instance, Role};
 use crate::shared::decided::DecidedSet;
+use crate::shared::led::Led;
+use crate::shared::timers::Timer;
 use quorate_core::{Base, Due, EntryId, Event, MemberIndex, Out, Slot};
 
 /// What a leader says to be chosen, with the ballot in which it says so.
@@ -31,7 +33,7 @@ impl Replica {
         earlier: &[Option<EntryId>],
         out: &mut Out<Self>,
     ) {
-        if ballot.node == self.config.members[from] {
+        if ballot.node == self.config.seating.members[from] {
             if ballot < self.promised {
                 // It leads no more, and may be idle: nothing else tells it.
                 self.refuse(from, ballot, out);
@@ -48,7 +50,7 @@ impl Replica {
     /// A peer follows somebody that is not heard here: what is given to it gets there.
     fn hear_of(&mut self, from: MemberIndex, ballot: Ballot, out: &mut Out<Self>) {
         let is_free = matches!(self.role, Role::Follower | Role::Canvassing { .. });
-        if is_free && ballot.node != self.config.my_id() {
+        if is_free && ballot.node != self.config.seating.my_id() {
             self.leadership.hear_of(from, ballot);
             self.forward_all(out);
         }
@@ -117,7 +119,7 @@ impl Replica {
             if let Some(id) = name {
                 self.parked.forget(id);
             }
-            self.progress.moved();
+            self.backoff.moved();
             self.patience.note_served();
         }
         if let Role::Leader(leader) = &mut self.role {
@@ -130,7 +132,7 @@ impl Replica {
         }
         if self.ap < self.claim.claim.upto && !self.armed.catch_up && !self.is_leader() {
             self.armed.catch_up = true;
-            out.arm(Timer::CatchUp, Due::After(self.config.learn_delay_ns));
+            out.arm(Timer::CatchUp, Due::After(self.config.delays.learn_ns));
         }
     }
 
@@ -154,19 +156,6 @@ impl Replica {
         names.skip(skipped as usize).take(count as usize).collect()
     }
 
-    /// Decided slots have not become known for a moment: they are fetched.
-    pub(super) fn on_catch_up(&mut self, out: &mut Out<Self>) {
-        self.armed.catch_up = false;
-        let LeaderClaim { ballot, claim } = self.claim;
-        let is_behind = self.ap < claim.upto && !self.is_leader();
-        if is_behind && ballot.node != self.config.my_id() {
-            out.emit(Event::Branch("decided elsewhere"));
-            out.catch_up(ballot.node, Slot(claim.upto.0 - 1));
-            self.armed.catch_up = true;
-            out.arm(Timer::CatchUp, Due::After(self.config.rtx_max_ns));
-        }
-    }
-
     /// The host caught up from a peer. A leader has not counted these choices, and does not claim
     /// them: they may be another's.
     pub(super) fn on_installed(&mut self, next: Slot, base: DecidedSet, out: &mut Out<Self>) {
@@ -180,7 +169,7 @@ impl Replica {
         self.recent.clear();
         self.drop_done_offers();
         let done = &self.done;
-        self.progress.moved();
+        self.backoff.moved();
         self.patience.note_served();
         if let Role::Leader(leader) = &mut self.role {
             out.emit(Event::Branch("leader overtaken"));
@@ -196,9 +185,5 @@ impl Replica {
         }
         self.lead_if_elected(out);
         self.deliver(out);
-    }
-
-    pub(super) fn is_leader(&self) -> bool {
-        matches!(self.role, Role::Leader(_))
     }
 }

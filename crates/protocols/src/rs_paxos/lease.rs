@@ -21,6 +21,7 @@ use super::Replica;
 use super::ballot::Ballot;
 use super::config::Config;
 use super::mutants::Fault;
+use crate::shared::led::Led;
 use quorate_core::{MemberIndex, MemberSet, Slot};
 use std::hash::{Hash, Hasher};
 
@@ -85,7 +86,7 @@ impl Replica {
 
     /// Grants a lease to a member that leads the ballot promised last, unless another's still runs.
     pub(super) fn grant(&mut self, to: MemberIndex) -> bool {
-        let is_its = self.promised.node == self.config.members[to];
+        let is_its = self.promised.node == self.config.seating.members[to];
         if self.config.lease_ns == 0 || !is_its || self.is_barred(to) {
             return false;
         }

@@ -257,19 +257,6 @@ pub enum Record {
     },
 }
 
-/// What a replica waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Timer {
-    /// Something said here went unanswered for a while.
-    Retransmit,
-    /// The leader, or a candidate, was silent for long.
-    Election,
-    /// Slots decided elsewhere have not become known here for a while.
-    CatchUp,
-    /// Requests have waited as long as they should.
-    Patience,
-}
-
 impl Accept {
     /// Whether the receiver's fragment came along, if there is any.
     pub(super) fn is_here(&self) -> bool {

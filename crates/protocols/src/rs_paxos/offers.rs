@@ -1,14 +1,16 @@
 //! What clients sent: commands waiting for an entry, and own entries on their way.
 
 use super::Replica;
-use super::messages::{Message, Timer};
+use super::messages::Message;
 use crate::shared::admission::refusal;
 use crate::shared::backlog::refuse_withdrawn;
+use crate::shared::led::Led;
+use crate::shared::rejoins::Rejoins;
+use crate::shared::timers::Timer;
 use crate::shared::under_way::{Line, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{
-    Class, Command, Due, Entry, EntryId, MemberIndex, MemberSet, Now, Out, Outcome, Refusal,
-    RequestId,
+    Class, Command, Due, Entry, EntryId, MemberIndex, MemberSet, Now, Out, Outcome, RequestId,
 };
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -58,7 +60,7 @@ impl Replica {
     pub(super) fn queue_room(&self) -> usize {
         let waiting = self.backlog.len() + self.large.len() + self.reads.count();
         let bytes = self.backlog.bytes() + self.large.bytes();
-        self.config.queue.room(waiting, bytes)
+        self.config.batches.queue.room(waiting, bytes)
     }
 
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is
@@ -77,15 +79,15 @@ impl Replica {
             true => (&self.large, self.large_offers),
             false => (&self.backlog, self.offers.len() - self.large_offers),
         };
-        under_way < self.config.outstanding && !backlog.is_empty()
+        under_way < self.config.batches.outstanding && !backlog.is_empty()
     }
 
     fn form_entry(&mut self, is_large: bool, now: Now, out: &mut Out<Self>) {
         let (backlog, bytes_max) = match is_large {
             true => (&mut self.large, self.config.spread_bytes_max),
-            false => (&mut self.backlog, self.config.batch_bytes_max),
+            false => (&mut self.backlog, self.config.batches.bytes_max),
         };
-        let batch = backlog.fill(self.config.batch_commands_max, bytes_max);
+        let batch = backlog.fill(self.config.batches.commands_max, bytes_max);
         let id = self.names.next();
         let entry = batch.finish(id, now.clock_ns);
         let until_ns = self.hand_on(&entry, out);
@@ -117,7 +119,7 @@ impl Replica {
     /// is here.
     fn back_ns(&mut self, entry: &Entry, leader: MemberIndex, now_ns: u64) -> u64 {
         if is_long(entry) {
-            let (there, back) = (MemberSet::only(leader), self.config.others());
+            let (there, back) = (MemberSet::only(leader), self.config.seating.others());
             let under_way_ns = alone_ns(entry, there) + alone_ns(entry, back);
             return now_ns + under_way_ns + self.forward_pace.patience_ns();
         }
@@ -127,7 +129,7 @@ impl Replica {
         let there_ns = self
             .line
             .put(Some(entry), 1, MemberSet::only(leader), now_ns);
-        let (code, others) = (self.code_of(Some(entry)), self.config.others());
+        let (code, others) = (self.code_of(Some(entry)), self.config.seating.others());
         Line::default().put(Some(entry), code, others, there_ns)
     }
 
@@ -196,36 +198,16 @@ impl Replica {
         }
     }
 
-    /// Whether something here waits for a leader's work.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.has_requests()
-            || !self.is_voting()
-            || self.slots.iter().any(|slot| slot.accepted.is_some())
-    }
-
     /// Whether clients of this replica wait.
     pub(super) fn has_requests(&self) -> bool {
         let is_queued = !self.backlog.is_empty() || !self.large.is_empty();
         is_queued || !self.offers.is_empty() || self.reads.count() > 0
     }
 
-    /// Requests have waited long. If none was served meanwhile, those in no entry are refused: they will not be
-    /// executed. The others stay under way, and nothing takes their place: they may be decided whenever a
-    /// quorum is back, and would be ever more.
-    pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
-        if !self.patience.is_over() {
-            return;
-        }
-        for command in self.backlog.drain().chain(self.large.drain()) {
-            out.reply(command.id, Outcome::Refused(Refusal::NotServing));
-        }
-        self.reads.refuse(out);
-    }
-
     /// Has the patience timer run while clients wait.
     pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
         if self.has_requests() && self.patience.begin() {
-            out.arm(Timer::Patience, Due::After(self.config.patience_ns));
+            out.arm(Timer::Patience, Due::After(self.config.delays.patience_ns));
         }
     }
 }

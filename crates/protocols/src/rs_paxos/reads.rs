@@ -15,11 +15,13 @@ use super::ballot::Ballot;
 use super::messages::{Lead, Message};
 use super::mutants::Fault;
 use super::role::Role;
+use crate::shared::led::Led;
+use crate::shared::rejoins::Rejoins;
 use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, RequestId, Slot};
 
 /// What members have answered to a question: whom they follow, and how far its log goes.
 #[derive(Clone, Hash, Debug)]
-pub(super) struct Answers {
+pub(crate) struct Answers {
     /// By member: the highest ballot it had promised.
     promised: Vec<Option<Ballot>>,
     /// A leader's ballot and mark.
@@ -27,7 +29,7 @@ pub(super) struct Answers {
     /// Whether that leader had a lease.
     is_leased: bool,
     /// The ballot that this replica led when it asked, and when that was on its own clock, in ns.
-    asked: Option<(Ballot, u64)>,
+    pub(super) asked: Option<(Ballot, u64)>,
     /// Members that grant it a lease, itself included.
     granted: MemberSet,
 }
@@ -51,27 +53,15 @@ impl Replica {
             self.asked_for_lease();
             let ballot = self.own_mark().map(|_| self.promised);
             self.reads.ask(Answers {
-                promised: vec![None; self.config.members.len()],
+                promised: vec![None; self.config.seating.members.len()],
                 mark: None,
                 is_leased: false,
                 asked: ballot.map(|ballot| (ballot, self.now_ns())),
-                granted: MemberSet::only(self.config.me),
+                granted: MemberSet::only(self.config.seating.me),
             });
-            self.say_query(self.config.others(), out);
+            self.say_query(self.config.seating.others(), out);
             self.answer_own_query(out);
         }
-    }
-
-    fn say_query(&self, to: MemberSet, out: &mut Out<Self>) {
-        let (boot, number) = (self.config.boot, self.reads.number());
-        let asked = self.reads.answers().and_then(|answers| answers.asked);
-        let is_still_so = |(ballot, _)| self.is_leader() && self.promised == ballot;
-        let message = Message::ReadQ {
-            boot,
-            number,
-            wants_lease: self.config.lease_ns > 0 && asked.is_some_and(is_still_so),
-        };
-        self.send_to(to, &message, |to, message| out.send_early(to, message));
     }
 
     /// If this replica leads: the first slot behind all that may hold a completed write.
@@ -88,15 +78,6 @@ impl Replica {
             Role::Leader(leader) => Some(self.ap.max(leader.recovered).max(orders_end)),
             _ => None,
         }
-    }
-
-    /// This replica's own answer.
-    fn answer_own_query(&mut self, out: &mut Out<Self>) {
-        if self.is_voting() {
-            let own = self.answer_query(false);
-            self.note_answer(self.config.me, own);
-        }
-        self.conclude_query(out);
     }
 
     /// A peer asks whom this replica follows. One that lost its promises cannot tell.
@@ -121,7 +102,7 @@ impl Replica {
         }
     }
 
-    fn answer_query(&self, is_granted: bool) -> Lead {
+    pub(super) fn answer_query(&self, is_granted: bool) -> Lead {
         Lead {
             promised: self.promised,
             mark: self.own_mark(),
@@ -140,10 +121,10 @@ impl Replica {
         out: &mut Out<Self>,
     ) {
         let Lead { promised, mark, .. } = answer;
-        if boot != self.config.boot || number != self.reads.number() {
+        if boot != self.config.seating.boot || number != self.reads.number() {
             return;
         }
-        if mark.is_some() && promised.node != self.config.members[from] {
+        if mark.is_some() && promised.node != self.config.seating.members[from] {
             return self.misbehaved(from, "leads another's ballot", out);
         }
         if mark.is_some() {
@@ -153,7 +134,7 @@ impl Replica {
         self.conclude_query(out);
     }
 
-    fn note_answer(&mut self, member: MemberIndex, answer: Lead) {
+    pub(super) fn note_answer(&mut self, member: MemberIndex, answer: Lead) {
         let Some(query) = self.reads.answers_mut() else {
             return;
         };
@@ -164,7 +145,7 @@ impl Replica {
             query.mark = Some((promised, mark));
         }
         // The own lease may end while more of it is asked for.
-        query.is_leased |= answer.is_leased && mark.is_some() && member != self.config.me;
+        query.is_leased |= answer.is_leased && mark.is_some() && member != self.config.seating.me;
         query.granted.insert_if(member, answer.is_granted);
         let (asked, granted) = (query.asked, query.granted);
         if let Some((ballot, asked_ns)) = asked {
@@ -177,7 +158,7 @@ impl Replica {
         }
     }
 
-    fn conclude_query(&mut self, out: &mut Out<Self>) {
+    pub(super) fn conclude_query(&mut self, out: &mut Out<Self>) {
         let enough = self.config.thresholds.leader;
         let is_over = |query: &Answers| {
             let Some((ballot, _)) = query.mark else {
@@ -193,26 +174,6 @@ impl Replica {
                 self.patience.note_served();
             }
             answer(query.reads, mark, out);
-        }
-    }
-
-    /// Asks again what went unanswered.
-    pub(super) fn ask_about_reads_again(&mut self, out: &mut Out<Self>) {
-        if self.reads.is_stale() {
-            self.say_query(self.config.others(), out);
-            self.answer_own_query(out);
-        }
-    }
-
-    /// Asks a member that can hear again, or has begun to lead.
-    pub(super) fn ask_mark_of(&mut self, member: MemberIndex, out: &mut Out<Self>) {
-        if !self.reads.is_asking() {
-            return;
-        }
-        if member == self.config.me {
-            self.answer_own_query(out);
-        } else {
-            self.say_query(MemberSet::only(member), out);
         }
     }
 }

@@ -9,8 +9,7 @@ use super::messages::{Record, has_bulk};
 use super::mutants::Fault;
 use super::offers::Offer;
 use super::presence::Presence;
-use super::repair::Progress;
-use super::role::{Armed, Proposal, Role};
+use super::role::{Proposal, Role};
 use crate::shared::backlog::Backlog;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
@@ -18,6 +17,8 @@ use crate::shared::entry_names::EntryNames;
 use crate::shared::leadership::Leadership;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
+use crate::shared::rejoins::Rejoins;
+use crate::shared::timers::{Armed, Backoff};
 use crate::shared::under_way::Line;
 use quorate_core::{Entry, Now, Out, Past, Slot};
 use std::collections::VecDeque;
@@ -28,9 +29,13 @@ impl Replica {
     /// none any more, for what it had proposed beyond its records it does not know.
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         let mut replica = match past {
-            Past::Fresh => {
-                Replica::empty(config, now, config.first_slot, DecidedSet::default(), out)
-            }
+            Past::Fresh => Replica::empty(
+                config,
+                now,
+                config.seating.first_slot,
+                DecidedSet::default(),
+                out,
+            ),
             Past::Lost { next, base } => {
                 let mut replica = Replica::empty(config, now, next, base, out);
                 replica.begin_rejoin(out);
@@ -48,14 +53,14 @@ impl Replica {
                 replica
             }
         };
-        replica.say_rejoin(config.others(), out);
+        replica.say_rejoin(config.seating.others(), out);
         replica.run_to_fixpoint(now, out);
         replica
     }
 
     fn empty(config: &Config, now: Now, ap: Slot, done: DecidedSet, out: &Out<Self>) -> Replica {
         Replica {
-            voter: Voter::new(config.voter_seat()),
+            voter: Voter::new(config.seating.voter_seat(config.thresholds.rejoin)),
             promised: Default::default(),
             ap,
             done,
@@ -68,10 +73,10 @@ impl Replica {
             backlog: Backlog::default(),
             offers: Vec::<Offer>::new(),
             large_offers: 0,
-            names: EntryNames::new(config.my_id(), config.boot),
+            names: EntryNames::new(config.seating.my_id(), config.seating.boot),
             reads: ReadQueries::default(),
             lease: Lease::after_start(config, now.mono_ns),
-            presence: Presence::of(config.others()),
+            presence: Presence::of(config.seating.others()),
             parked: Default::default(),
             large: Backlog::default(),
             line: Line::default(),
@@ -80,7 +85,7 @@ impl Replica {
             disk: Disk::at_start(out.persisted()),
             patience: Default::default(),
             armed: Armed::default(),
-            progress: Progress::default(),
+            backoff: Backoff::default(),
             config: Arc::new(config.clone()),
         }
     }

@@ -32,117 +32,58 @@ use super::ballot::Ballot;
 use super::messages::{Message, Record};
 use super::role::{Gathered, Role};
 use crate::shared::lives::{Life, Lives};
-use crate::shared::rejoin::{Heard, RejoinAnswer, RejoinQuestion};
-use quorate_core::{Event, MemberIndex, MemberSet, Out, Slot};
+use crate::shared::rejoin::{RejoinAnswer, Voter};
+use crate::shared::rejoins::{Reach, Rejoins};
+use crate::shared::seating::Seating;
+use quorate_core::{Lsn, MemberIndex, MemberSet, Out, Slot};
 
-impl Replica {
-    /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
-    pub(super) fn is_voting(&self) -> bool {
-        self.voter.is_voting()
+impl Rejoins for Replica {
+    type Floor = Ballot;
+
+    fn voter(&self) -> &Voter<Ballot> {
+        &self.voter
     }
 
-    /// Begins a rejoin; its first record goes before its first message.
-    pub(super) fn begin_rejoin(&mut self, out: &mut Out<Self>) {
-        self.voter.begin_rejoin();
-        self.write_lives(false, out);
+    fn voter_mut(&mut self) -> &mut Voter<Ballot> {
+        &mut self.voter
     }
 
-    fn write_lives(&self, is_member: bool, out: &mut Out<Self>) {
-        let lives = self.voter.lives().clone();
-        out.persist(Record::Lives { lives, is_member });
+    fn seating(&self) -> &Seating {
+        &self.config.seating
     }
 
-    /// Asks those that have not answered.
-    pub(super) fn say_rejoin(&self, to: MemberSet, out: &mut Out<Self>) {
-        if let Some(RejoinQuestion { life, to }) = self.voter.question(to) {
-            let message = Message::Rejoin {
-                life,
-                next: self.ap,
-            };
-            self.send_to(to, &message, |to, message| {
-                out.send(to, message);
-            });
+    fn reach_of_promises(&self) -> Reach<Ballot> {
+        Reach {
+            floor: self.promised,
+            delivered: self.ap,
+            end: self.end(),
         }
     }
 
-    /// A member begins a new life. A number that is taken is answered with the life that has it.
-    pub(super) fn on_rejoin(
-        &mut self,
-        from: MemberIndex,
-        life: Life,
-        next: Slot,
-        out: &mut Out<Self>,
-    ) {
-        if !self.is_voting() {
-            return;
-        }
-        if next < self.ap {
-            out.inform(self.config.members[from], next);
-        }
-        let reborn = self.voter.note_life(from, life);
-        if self.forget_former_lives(reborn, out) {
-            self.write_lives(true, out);
-            if self.leadership.leader == Some(from) {
-                self.leadership.give_up();
-            }
-        }
-        let answer = self.voter.answer(life.boot, self.promised, self.end());
-        out.send(self.peer(from), Message::RejoinA(answer));
+    fn durable(&self) -> Lsn {
+        self.disk.durable()
     }
 
-    /// The first slot behind all that this replica knows anything of.
-    pub(super) fn end(&self) -> Slot {
-        let proposed = match &self.role {
-            Role::Leader(leader) => leader.next,
-            _ => self.ap,
-        };
-        proposed.max(self.accepted_end())
+    fn lives_record(lives: Lives, is_member: bool) -> Record {
+        Record::Lives { lives, is_member }
     }
 
-    /// A member's answer.
-    pub(super) fn on_rejoin_a(
-        &mut self,
-        from: MemberIndex,
-        answer: &RejoinAnswer<Ballot>,
-        out: &mut Out<Self>,
-    ) {
-        match self.voter.hear(from, answer) {
-            Heard::Nothing => {}
-            Heard::Taken => self.say_rejoin(self.config.others(), out),
-            Heard::Noted => {
-                let reborn = self.voter.note_lives(&answer.lives);
-                self.forget_former_lives(reborn, out);
-            }
-        }
+    fn rejoin_message(life: Life, next: Slot) -> Message {
+        Message::Rejoin { life, next }
     }
 
-    /// Moves the rejoin on as far as it goes.
-    pub(super) fn rejoin_further(&mut self, out: &mut Out<Self>) {
-        if let Some(floor) = self.voter.begin_life(self.ap) {
-            self.promised = self.promised.max(floor);
-            self.leadership.see_round(self.promised.round);
-            let ballot = self.promised;
-            out.persist(Record::Promise { ballot });
-            self.write_lives(true, out);
-            self.voter.life_written(out.persisted());
-        }
-        if self.voter.end_rejoin(self.disk.durable()).is_some() {
-            // What was overheard meanwhile was not written.
-            self.slots.clear();
-            out.emit(Event::Branch("rejoined"));
-        }
+    fn rejoin_answer(answer: RejoinAnswer<Ballot>) -> Message {
+        Message::RejoinA(answer)
     }
 
-    /// Takes back what the former lives of these members said. Says whether there are any.
-    fn forget_former_lives(&mut self, reborn: MemberSet, out: &mut Out<Self>) -> bool {
-        if reborn.is_empty() {
-            return false;
-        }
-        if self.voter.is_outnumbered(reborn) {
-            out.emit(Event::Branch("life outnumbered"));
-            self.step_down();
-            self.begin_rejoin(out);
-        }
+    fn bind(&mut self, floor: Ballot, out: &mut Out<Self>) {
+        self.promised = self.promised.max(floor);
+        self.leadership.see_round(self.promised.round);
+        let ballot = self.promised;
+        out.persist(Record::Promise { ballot });
+    }
+
+    fn take_back(&mut self, reborn: MemberSet) {
         for instance in self.slots.iter_mut().filter(|instance| !instance.is_chosen) {
             instance
                 .tallies
@@ -155,19 +96,29 @@ impl Replica {
                 candidate.promises[member] = Gathered::untold(from);
             }
         }
-        true
     }
 
-    /// Takes note of what a vote knows of lives. Says whether its sender's life is the present
-    /// one.
-    pub(super) fn is_present(
-        &mut self,
-        from: MemberIndex,
-        lives: &Lives,
-        out: &mut Out<Self>,
-    ) -> bool {
-        let reborn = self.voter.note_lives(lives);
-        self.forget_former_lives(reborn, out);
-        self.voter.is_present(from, lives)
+    /// What was overheard meanwhile was not written.
+    fn life_began(&mut self) {
+        self.slots.clear();
+    }
+
+    fn give_up_on(&mut self, member: MemberIndex) {
+        self.leadership.give_up_on(member);
+    }
+
+    fn resign(&mut self) {
+        self.step_down();
+    }
+}
+
+impl Replica {
+    /// The first slot behind all that this replica knows anything of.
+    pub(super) fn end(&self) -> Slot {
+        let proposed = match &self.role {
+            Role::Leader(leader) => leader.next,
+            _ => self.ap,
+        };
+        proposed.max(self.accepted_end())
     }
 }

@@ -6,12 +6,11 @@ use super::describe;
 use super::leader::OwnProposal;
 use super::learner::LeaderClaim;
 use super::lease::Lease;
-use super::messages::{Message, Record, Timer};
+use super::messages::{Message, Record};
 use super::offers::Offer;
 use super::presence::Presence;
 use super::reads::Answers;
-use super::repair::Progress;
-use super::role::{Armed, Instance, Role};
+use super::role::{Instance, Role};
 use super::spread::Parked;
 use crate::shared::admission::Patience;
 use crate::shared::backlog::Backlog;
@@ -19,13 +18,17 @@ use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
 use crate::shared::leadership::Leadership;
+use crate::shared::led::Led;
+use crate::shared::peers::sender;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
+use crate::shared::rejoins::Rejoins;
+use crate::shared::timers::{Armed, Backoff, Timer};
 use crate::shared::under_way::Line;
+use crate::shared::words::plain_words;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, Now, Out, Past,
-    PayloadRule, Peers, ReplicaId, Slot, Wire, WireError,
+    EntryId, Input, Introspect, Lsn, Machine, Now, Out, Past, PayloadRule, ReplicaId, Slot, Wire,
 };
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -85,8 +88,8 @@ pub struct Replica {
     pub(super) patience: Patience,
     /// The timers that run.
     pub(super) armed: Armed,
-    /// What moved since timers came due.
-    pub(super) progress: Progress,
+    /// How long nothing moved.
+    pub(super) backoff: Backoff,
 }
 
 impl Machine for Replica {
@@ -96,13 +99,7 @@ impl Machine for Replica {
     type Base = DecidedSet;
     type Config = Config;
 
-    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
-        Wire::decode(input)
-    }
-
-    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
-        Wire::decode(input)
-    }
+    plain_words!();
 
     fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         Replica::start(config, past, now, out)
@@ -157,7 +154,7 @@ impl Introspect for Replica {
         self.disk.hash(to);
         let candidacy = self.role.candidacy_lsn();
         candidacy.map(|lsn| self.disk.is_durable(lsn)).hash(to);
-        (self.presence, self.patience, self.armed, self.progress).hash(to);
+        (self.presence, self.patience, self.armed, self.backoff).hash(to);
     }
 
     fn explain(&self) -> String {
@@ -180,12 +177,9 @@ impl Introspect for Replica {
 
 impl Replica {
     fn on_message(&mut self, from: ReplicaId, message: Message, out: &mut Out<Self>) {
-        let from = match self.config.member(from) {
-            Some(member) if member != self.config.me => member,
-            _ => {
-                let what = "a message from no other member";
-                return out.emit(Event::Misbehaved { peer: from, what });
-            }
+        let (member, me) = (self.config.seating.member(from), self.config.seating.me);
+        let Some(from) = sender(from, member, me, out) else {
+            return;
         };
         match message {
             Message::Forward { entry } => self.on_forward(from, entry, out),
@@ -244,15 +238,6 @@ impl Replica {
         }
     }
 
-    fn on_timer(&mut self, timer: Timer, out: &mut Out<Self>) {
-        match timer {
-            Timer::Retransmit => self.on_retransmit(out),
-            Timer::Election => self.on_election(out),
-            Timer::CatchUp => self.on_catch_up(out),
-            Timer::Patience => self.on_patience(out),
-        }
-    }
-
     /// Does all that became possible: every input ends here.
     pub(super) fn run_to_fixpoint(&mut self, now: Now, out: &mut Out<Self>) {
         self.rejoin_further(out);
@@ -270,10 +255,6 @@ impl Replica {
             self.accepted_here(slot, code, out);
         }
         self.lead_if_elected(out);
-    }
-
-    pub(super) fn peer(&self, member: MemberIndex) -> Peers {
-        Peers::One(self.config.members[member])
     }
 
     /// Whether a peer that has delivered what is before this slot lacks more than a leader ever has
@@ -298,11 +279,5 @@ impl Replica {
             self.slots.resize_with(offset + 1, Instance::default);
         }
         &mut self.slots[offset]
-    }
-
-    /// Counts a peer's offence; what it said is ignored.
-    pub(super) fn misbehaved(&self, from: MemberIndex, what: &'static str, out: &mut Out<Self>) {
-        let peer = self.config.members[from];
-        out.emit(Event::Misbehaved { peer, what });
     }
 }

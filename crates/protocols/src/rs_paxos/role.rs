@@ -237,11 +237,3 @@ impl Hash for Gathering {
             .hash(to);
     }
 }
-
-/// The timers that run.
-#[derive(Clone, Copy, Hash, Debug, Default)]
-pub(super) struct Armed {
-    pub(super) retransmit: bool,
-    pub(super) election: bool,
-    pub(super) catch_up: bool,
-}

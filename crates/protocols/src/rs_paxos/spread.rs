@@ -5,6 +5,7 @@
 use super::Replica;
 use super::messages::{Accept, Message};
 use super::role::{PendingEntry, Role, is_whole};
+use crate::shared::rejoins::Rejoins;
 use crate::shared::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Event, MemberIndex, MemberSet, Out};
 use std::collections::VecDeque;
@@ -81,7 +82,7 @@ fn has_code(entry: &Entry, code: u8) -> bool {
 impl Replica {
     /// Begins to spread a value.
     pub(super) fn spread(&mut self, entry: Entry, out: &mut Out<Self>) {
-        let (code, others) = (self.code_of(Some(&entry)), self.config.others());
+        let (code, others) = (self.code_of(Some(&entry)), self.config.seating.others());
         self.say_spread(others, &entry, code, true, out);
         let now_ns = self.now_ns();
         let until_ns = self.line.put(Some(&entry), code, others, now_ns);
@@ -118,7 +119,7 @@ impl Replica {
             code,
             is_attached,
         };
-        self.send_to(to, &message, |to, message| out.send_early(to, message));
+        self.say_early(to, &message, out);
     }
 
     /// A fragment of a large value, or the question whether it is here.
@@ -212,7 +213,7 @@ impl Replica {
 
     /// Asks who has not answered whether it has its fragment; under a smaller code, if too few do.
     pub(super) fn repeat_spreading(&mut self, out: &mut Out<Self>) {
-        let (others, alive) = (self.config.others(), self.alive());
+        let (others, alive) = (self.config.seating.others(), self.alive());
         let code = self.config.code_for(alive);
         let is_chance = self.config.thresholds.write_of(code) <= alive;
         let now_ns = self.now_ns();

@@ -60,6 +60,13 @@ impl<B: Copy + PartialEq> Leadership<B> {
         (self.leader, self.trust) = (None, Trust::None);
     }
 
+    /// A member leads no more, if it did.
+    pub(crate) fn give_up_on(&mut self, member: MemberIndex) {
+        if self.leader == Some(member) {
+            self.give_up();
+        }
+    }
+
     /// This replica leads: it follows nobody.
     pub(crate) fn lead(&mut self) {
         self.give_up();

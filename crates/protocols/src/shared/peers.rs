@@ -1,6 +1,22 @@
-//! The receivers of a message to some members.
+//! The receivers of a message to some members, and who sends one.
 
-use quorate_core::{MemberSet, Peers, ReplicaId};
+use quorate_core::{Event, Machine, MemberIndex, MemberSet, Out, Peers, ReplicaId};
+
+/// The position of a message's sender, another member than this replica, which is at `me`. A message from
+/// anybody else is counted as an offence.
+pub(crate) fn sender<M: Machine>(
+    id: ReplicaId,
+    member: Option<MemberIndex>,
+    me: MemberIndex,
+    out: &mut Out<M>,
+) -> Option<MemberIndex> {
+    let member = member.filter(|member| *member != me);
+    if member.is_none() {
+        let what = "a message from no other member";
+        out.emit(Event::Misbehaved { peer: id, what });
+    }
+    member
+}
 
 /// Sends to some members, whose ids are in the order of their positions: to all others at once, or to one after
 /// the other.

@@ -15,10 +15,11 @@ use super::slot::Instance;
 use super::waits::Presence;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
+use crate::shared::peers::sender;
 use crate::shared::under_way::Line;
+use crate::shared::words::plain_words;
 use quorate_core::{
-    Decoder, EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, Now, Out, Past,
-    ReplicaId, Slot, Wire, WireError,
+    EntryId, Input, Introspect, Lsn, Machine, MemberIndex, Now, Out, Past, ReplicaId, Slot, Wire,
 };
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -90,13 +91,7 @@ impl Machine for Replica {
     type Base = DecidedSet;
     type Config = Config;
 
-    fn message(_: &str, input: &mut Decoder) -> Result<Self::Message, WireError> {
-        Wire::decode(input)
-    }
-
-    fn record(_: &str, input: &mut Decoder) -> Result<Self::Record, WireError> {
-        Wire::decode(input)
-    }
+    plain_words!();
 
     fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
         Replica::start(config, past, now, out)
@@ -161,12 +156,9 @@ impl Introspect for Replica {
 
 impl Replica {
     fn on_message(&mut self, now: Now, from: ReplicaId, message: Message, out: &mut Out<Self>) {
-        let from = match self.config.member(from) {
-            Some(member) if member != self.config.me => member,
-            _ => {
-                let what = "a message from no other member";
-                return out.emit(Event::Misbehaved { peer: from, what });
-            }
+        let (member, me) = (self.config.member(from), self.config.me);
+        let Some(from) = sender(from, member, me, out) else {
+            return;
         };
         match message {
             Message::Batch { entry } => self.on_batch(now, from, entry, out),

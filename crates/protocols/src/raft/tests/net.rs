@@ -3,6 +3,7 @@
 
 use crate::raft::{Config, Message, Raft, Record, Replica, Timer};
 use crate::registry::Protocol;
+use crate::shared::led::Led;
 use quorate_core::{Outcome, Peers, RequestId, Seat, Slot};
 use quorate_testkit::{Cluster, Disagreement, Packet, Watch};
 use std::collections::BTreeMap;
@@ -100,9 +101,10 @@ impl Net {
         };
         let configs: Vec<Config> = (0..n).map(config).collect();
         let watched = Watched::default();
-        Net(Cluster::new(n, watched, move |me, boot| Config {
-            boot,
-            ..configs[me].clone()
+        Net(Cluster::new(n, watched, move |me, boot| {
+            let mut config = configs[me].clone();
+            config.seating.boot = boot;
+            config
         }))
     }
 
@@ -172,7 +174,7 @@ impl Net {
 
     pub(super) fn leads(&self, me: usize) -> bool {
         let machine = self.nodes[me].machine.as_ref();
-        machine.is_some_and(Replica::is_leader)
+        machine.is_some_and(Led::is_leader)
     }
 
     pub(super) fn term(&self, me: usize) -> u64 {

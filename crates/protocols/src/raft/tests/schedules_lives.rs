@@ -121,5 +121,5 @@ fn the_new_life_has_voted_in_the_floors_term() {
     assert!(net.votes(C));
     let machine = net.machine(C);
     assert_eq!(machine.term, 1);
-    assert_eq!(machine.voted_for, Some(machine.config.me));
+    assert_eq!(machine.voted_for, Some(machine.config.seating.me));
 }

@@ -57,7 +57,7 @@ impl Scope {
 
     fn search_for(&self, is_rebuildable: bool) -> Result<usize, String> {
         let first = State {
-            acceptors: vec![Acceptor::default(); self.config.members.len()],
+            acceptors: vec![Acceptor::default(); self.config.seating.members.len()],
             proposed: vec![None; usize::from(self.ballots) + 1],
         };
         let mut known = BTreeSet::from([first.clone()]);
@@ -188,7 +188,7 @@ impl Scope {
 
     /// Every read quorum has fragments enough of a chosen value (I3).
     fn check_rebuildable(&self, state: &State, value: u8) -> Result<(), String> {
-        let outside = self.config.members.len() - self.config.thresholds.read;
+        let outside = self.config.seating.members.len() - self.config.thresholds.read;
         let is_safe = self.codes.iter().any(|code| {
             let holds = |a: &&Acceptor| {
                 a.accepted

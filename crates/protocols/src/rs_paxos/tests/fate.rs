@@ -1,7 +1,7 @@
 //! What becomes of a cluster's replicas: they crash and come back, and can be looked at.
 
 use super::net::Net;
-use crate::rs_paxos::Replica;
+use crate::shared::led::Led;
 use quorate_core::{EntryId, Outcome, RequestId};
 use quorate_testkit::Cluster;
 
@@ -24,7 +24,7 @@ impl Net {
 
     pub(super) fn leads(&self, me: usize) -> bool {
         let machine = self.nodes[me].machine.as_ref();
-        machine.is_some_and(Replica::is_leader)
+        machine.is_some_and(Led::is_leader)
     }
 
     pub(super) fn votes(&self, me: usize) -> bool {

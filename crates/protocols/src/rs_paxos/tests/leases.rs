@@ -177,7 +177,7 @@ fn reads_wait_for_orders_even_under_a_lease() {
 
 #[test]
 fn an_order_is_alone_in_its_entry() {
-    let mut net = three(|config| config.outstanding = 1);
+    let mut net = three(|config| config.batches.outstanding = 1);
     net.write(A);
     net.submit(A, Class::Order, Vec::new());
     net.write(A);

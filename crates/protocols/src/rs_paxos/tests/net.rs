@@ -141,9 +141,10 @@ impl Net {
 
     pub(super) fn of(configs: Vec<Config>) -> Net {
         let (n, watched) = (configs.len(), Watched::default());
-        Net(Cluster::new(n, watched, move |me, boot| Config {
-            boot,
-            ..configs[me].clone()
+        Net(Cluster::new(n, watched, move |me, boot| {
+            let mut config = configs[me].clone();
+            config.seating.boot = boot;
+            config
         }))
     }
 

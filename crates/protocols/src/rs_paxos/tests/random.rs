@@ -24,7 +24,7 @@ struct Walk {
 impl Walk {
     fn new(net: Net, seed: u64) -> Walk {
         let config = &net.nodes[0].config;
-        let down_max = config.members.len() - config.thresholds.read;
+        let down_max = config.seating.members.len() - config.thresholds.read;
         Walk {
             net,
             rng: Rng::with_seed(seed),
