@@ -88,17 +88,64 @@ async fn a_leader_is_named_where_the_protocol_has_none() {
     drop(back);
 }
 
-/// Scenario: the replica that leads by the protocol is the one that all name, also after it was killed.
-#[tokio::test]
-async fn the_leader_of_the_protocol_is_named() {
+/// Scenario: the replica that leads by the protocol is the one that all name; it is moved, and the one it was moved to
+/// leads and stays named; then that one is killed.
+async fn the_leader_of_a_protocol_is_named_and_moved(protocol: &str) {
     let home = Home::new();
-    let mut up = home.start(&["--protocol", "multi-paxos"]);
+    let mut up = home.start(&["--protocol", protocol]);
+    let mut client = Client::connect(&up.urls[0]).await;
+    client.put("a", "1").await.unwrap();
+    let (before, term) = agreed(&up.urls, &[1, 2, 3], 1).await;
+    let leader = up.urls[before as usize - 1].as_str();
+    let target = before % 3 + 1;
+    move_leader(leader, target).await.unwrap();
+    let (first, term) = agreed(&up.urls, &[target], term).await;
+    eventually("the one that is named leads, alone", || async {
+        for (url, id) in up.urls.iter().zip(1..) {
+            let leads = metric(url, "quorate_protocol{figure=\"leads\"}").await;
+            (leads == f64::from(u8::from(id == target))).then_some(())?;
+        }
+        Some(())
+    })
+    .await;
+    client.put("a", "moved").await.unwrap();
+    assert_eq!(agreed(&up.urls, &[target], 1).await, (first, term));
+    kill(&up, first as u16);
+    up.wait_for("replica ");
+    let others: Vec<u64> = (1..=3).filter(|id| *id != first).collect();
+    let at = |id: &u64| up.urls[*id as usize - 1].clone();
+    let urls: Vec<String> = others.iter().map(at).collect();
+    // Who waits for something notices that the leader is gone.
+    eventually("another one takes writes", || async {
+        let mut client = Client::try_connect(&urls[0]).await?;
+        client.put("a", "2").await.ok()
+    })
+    .await;
+    agreed(&urls, &others, term).await;
+}
+
+#[tokio::test]
+async fn the_leader_of_multi_paxos_is_named_and_moved() {
+    the_leader_of_a_protocol_is_named_and_moved("multi-paxos").await;
+}
+
+#[tokio::test]
+async fn the_leader_of_raft_is_named_and_moved() {
+    the_leader_of_a_protocol_is_named_and_moved("raft").await;
+}
+
+/// Scenario: the replica that leads by the protocol is the one that all name, also after it was killed; the protocol
+/// chooses the next one, whoever is asked for.
+#[tokio::test]
+async fn the_leader_of_a_protocol_that_chooses_it_is_named() {
+    let home = Home::new();
+    let mut up = home.start(&["--protocol", "nezha"]);
     let mut client = Client::connect(&up.urls[0]).await;
     client.put("a", "1").await.unwrap();
     let (first, term) = agreed(&up.urls, &[1, 2, 3], 1).await;
     let leader = up.urls[first as usize - 1].as_str();
     let refused = move_leader(leader, first % 3 + 1).await.unwrap_err();
-    let why = "multi-paxos chooses its leader by itself";
+    let why = "nezha chooses its leader by itself";
     assert!(refused.message().contains(why), "{refused}");
     kill(&up, first as u16);
     up.wait_for("replica ");

@@ -32,6 +32,12 @@ pub trait Introspect {
         None
     }
 
+    /// Whether it makes room for another leader at present ([`crate::Input::Prefer`]); `None` for a protocol in
+    /// which no leader does.
+    fn hands_over(&self) -> Option<bool> {
+        None
+    }
+
     /// How many steps of its own the furthest undecided slot has taken (values, ballots, views): the model
     /// checker searches up to a given depth.
     fn depth(&self) -> usize {
@@ -78,6 +84,10 @@ macro_rules! delegate {
 
         fn leads(&self) -> Option<bool> {
             match self { $($machine => $inner_machine.leads()),+ }
+        }
+
+        fn hands_over(&self) -> Option<bool> {
+            match self { $($machine => $inner_machine.hands_over()),+ }
         }
 
         fn check(&self) {

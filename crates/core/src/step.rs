@@ -72,6 +72,10 @@ pub enum Input<M: Machine> {
         /// The state after the slots before `next`.
         base: M::Base,
     },
+    /// The group prefers this member as its leader from now on. Where one replica leads, that one makes room, and
+    /// the others let the preferred one take its place for a moment; where none does, it means nothing. A hint
+    /// that may be lost, and never a matter of safety.
+    Prefer(ReplicaId),
     /// The connection to a peer came up or went down: a hint for speed, never for safety.
     Link {
         /// The peer at the other end.
@@ -136,6 +140,7 @@ impl<M: Machine> Input<M> {
                 results,
             },
             Input::Installed { next, base } => Input::Installed { next, base },
+            Input::Prefer(member) => Input::Prefer(member),
             Input::Link { peer, up } => Input::Link { peer, up },
         })
     }

@@ -46,6 +46,8 @@ pub(crate) struct Membership {
     pub(crate) peers: Vec<ReplicaId>,
     /// Whether the newest epoch lists this replica in its present life.
     pub(crate) is_member: bool,
+    /// The member that the group has named as its leader, until the machine hears of it.
+    pub(crate) preferred: Option<ReplicaId>,
 }
 
 impl Membership {
@@ -55,6 +57,7 @@ impl Membership {
             me,
             peers: Vec::new(),
             is_member: false,
+            preferred: None,
         }
     }
 }

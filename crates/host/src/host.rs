@@ -444,6 +444,7 @@ impl<M: Machine, A: Application> Host<M, A> {
 
     /// Starts the machine, and tells it what it would have heard before.
     fn start_machine(&mut self, config: &M::Config, past: Past<M>, now: Now) {
+        self.context.membership.preferred = None;
         self.engine.start(config, past, now);
         let is_serving = self.engine.is_serving();
         self.payloads.with(&mut self.context).retain(is_serving);
@@ -471,6 +472,9 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let is_stalled = self.context.storage.is_stalled;
         self.engine.machine().filter(|_| !is_stalled)?;
+        if let Some(member) = self.context.membership.preferred.take() {
+            return Some(Input::Prefer(member));
+        }
         let (slot, entry, results) = self.context.applier.execute_ahead()?;
         Some(Input::Applied {
             slot,

@@ -65,6 +65,7 @@ impl<M: Machine> Stall<M> {
             | Input::Submit(_)
             | Input::Timer(_)
             | Input::Durable(_)
+            | Input::Prefer(_)
             | Input::Installed { .. } => {}
         }
     }

@@ -38,6 +38,7 @@ impl<A: Application> Core<A> {
         state.level >= USERS_LEVEL
             && state.leader.id != Some(self.folder.meta().replica)
             && self.leads() == Some(true)
+            && self.hands_over() != Some(true)
     }
 
     /// Has the group name another leader, if it is this replica's turn to. Says whether to look again.
@@ -76,7 +77,7 @@ impl<A: Application> Core<A> {
         self.order(now, Order::Lead { id, after });
     }
 
-    /// Names a leader where the protocol has none of its own.
+    /// Names a leader where the protocol has none of its own, or where its leader makes room for another.
     pub(crate) fn order_of_lead(&self, id: ReplicaId) -> Result<Order, ChangeError> {
         let epoch = self.host.look().epoch();
         if epoch.index_of(id).is_none() {
@@ -86,7 +87,7 @@ impl<A: Application> Core<A> {
             let why = format!("replica {id} is not connected: is it running?");
             return Err(ChangeError::NotReady(why));
         }
-        if self.leads().is_some() {
+        if self.leads().is_some() && self.hands_over().is_none() {
             return Err(ChangeError::Refused(format!(
                 "{} chooses its leader by itself: it changes when the one there is fails",
                 epoch.protocol
@@ -99,6 +100,12 @@ impl<A: Application> Core<A> {
     /// Whether this replica leads by the protocol; `None` where no replica does.
     pub(crate) fn leads(&self) -> Option<bool> {
         self.host.look().machine().and_then(Introspect::leads)
+    }
+
+    /// Whether this replica leads and makes room for another; `None` where no leader does.
+    fn hands_over(&self) -> Option<bool> {
+        let machine = self.host.look().machine();
+        machine.and_then(Introspect::hands_over)
     }
 
     /// Whether the leader that is named has been out of reach for long enough. Nobody is missed who was never named.

@@ -144,6 +144,7 @@ fn describe_input<M: Machine>(input: &Input<M>) -> String {
             results,
         } => format!("Applied {entry:?} in {slot:?}, {} results", results.len()),
         Input::Installed { next, base } => format!("Installed before {next:?}, base {base:?}"),
+        Input::Prefer(member) => format!("Prefer {member:?}"),
         Input::Link { peer, up } => format!("Link to {peer:?}, up {up}"),
     }
 }

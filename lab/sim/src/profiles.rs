@@ -330,12 +330,14 @@ pub(crate) const PROFILES: &[Profile] = &[
     },
     Profile {
         name: LEVELS,
-        what: "the group raises its feature level, replicas publish where they serve clients, and alarms are raised and end",
+        what: "the group raises its feature level, replicas publish where they serve clients, alarms are raised and end, \
+               and leaders are moved",
         shows: &[
             "feature level raised",
             "published",
             "alarm raised",
             "alarm ended",
+            "leader moved",
         ],
         hurt: |d| d.strike(Fault::Upkeep, 100..1_000),
     },

@@ -172,6 +172,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     fn apply(&mut self, now: Now, slot: Slot, entry: Option<Entry>, located: Option<Located>) {
         let bytes_before = self.context.applier.bytes_total();
         let epoch_before = self.context.epoch().number;
+        let named_before = self.context.applier.epochs().leader.id;
         let mut requests = self.requests.with(&mut self.context);
         requests.apply(now, slot, entry.as_ref());
         if let Some(entry) = &entry {
@@ -179,6 +180,10 @@ impl<M: Machine, A: Application> Host<M, A> {
         }
         let entry = entry.map(|entry| entry.with_share(None));
         self.context.advance(slot, entry, located);
+        let named = self.context.applier.epochs().leader.id;
+        if named != named_before {
+            self.context.membership.preferred = named;
+        }
         // First what follows from a seal: what is read behind it may be older than what the next epoch has
         // decided.
         self.passed(now, slot, epoch_before);

@@ -168,7 +168,11 @@ impl Machine for Sequencer {
             }
             // It takes in whatever it gets at once.
             Input::Withdraw(_) => {}
-            Input::Timer(()) | Input::Held(_) | Input::Applied { .. } | Input::Link { .. } => {}
+            Input::Timer(())
+            | Input::Held(_)
+            | Input::Applied { .. }
+            | Input::Prefer(_)
+            | Input::Link { .. } => {}
         }
     }
 

@@ -105,7 +105,7 @@ impl Machine for Replica {
             Input::Installed { next, base } => self.on_installed(next, base, out),
             Input::Link { peer, up } => self.on_link(peer, up, out),
             // It orders everything whole, and has nothing executed ahead.
-            Input::Held(_) | Input::Applied { .. } => {}
+            Input::Held(_) | Input::Applied { .. } | Input::Prefer(_) => {}
         }
         self.settle(now, out);
     }

@@ -77,7 +77,11 @@ impl Machine for RemoteGateway {
             Input::Timer(timer) => self.on_timer(timer, out),
             Input::Applied { entry, .. } => self.on_told(entry),
             // It writes nothing, delivers nothing, and asks whoever can be reached.
-            Input::Durable(_) | Input::Held(_) | Input::Installed { .. } | Input::Link { .. } => {}
+            Input::Durable(_)
+            | Input::Held(_)
+            | Input::Installed { .. }
+            | Input::Prefer(_)
+            | Input::Link { .. } => {}
         }
         self.gateway.refuse_old(&self.config, self.now, out);
         while let Some(id) = self.gateway.form_entry(&self.config, self.now) {

@@ -171,7 +171,8 @@ impl Machine for Replica {
             Input::Installed { next, base } => self.on_installed(next, base, out),
             Input::Link { peer, up } => self.on_link(peer, up, out),
             // It orders everything whole.
-            Input::Held(_) => {}
+            // Views name leaders in turn.
+            Input::Held(_) | Input::Prefer(_) => {}
         }
         self.settle(out);
     }

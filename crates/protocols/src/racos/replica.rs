@@ -122,8 +122,8 @@ impl Machine for Replica {
                 self.on_link(peer, up, out);
             }
             Input::Held(entry) => self.on_held(&entry, out),
-            // It has nothing executed ahead.
-            Input::Applied { .. } => {}
+            // It has nothing executed ahead, and no leader.
+            Input::Applied { .. } | Input::Prefer(_) => {}
         }
         self.run_to_fixpoint(now, out);
     }

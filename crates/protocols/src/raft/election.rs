@@ -43,7 +43,7 @@ impl Replica {
             self.misbehaved(from, "another leads the own term", out);
             return false;
         }
-        if !matches!(self.role, Role::Follower) {
+        if !matches!(self.role, Role::Follower) && !self.is_preferred() {
             self.step_down();
         }
         if self.leadership.follow(from, term) {
@@ -87,9 +87,7 @@ impl Replica {
         delivered: Slot,
         out: &mut Out<Self>,
     ) -> bool {
-        let known = &self.leadership;
-        let is_led = known.trust != Trust::None && known.leader != Some(from);
-        if is_led || self.is_leader() {
+        if self.is_led_against(from) {
             self.tell(from, delivered, out);
             return false;
         }

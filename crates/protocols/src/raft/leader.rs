@@ -36,6 +36,7 @@ impl Replica {
     /// Gives pending entries their slots, within the window.
     pub(super) fn append_pending(&mut self, out: &mut Out<Self>) {
         while self.log.len() < self.config.window
+            && !self.makes_room()
             && let Role::Leader(leader) = &mut self.role
             && let Some(entry) = leader.pending.pop_front()
         {

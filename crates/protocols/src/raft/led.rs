@@ -37,7 +37,8 @@ impl Led for Replica {
     fn standing(&self) -> Standing {
         match self.role {
             Role::Follower => Standing::Follows,
-            Role::Canvassing { .. } | Role::Candidate(_) => Standing::Stands,
+            Role::Canvassing { .. } => Standing::Canvasses,
+            Role::Candidate(_) => Standing::Stands,
             Role::Leader(_) => Standing::Leads,
         }
     }
@@ -78,6 +79,10 @@ impl Led for Replica {
             self.note_answer(self.config.seating.me, self.term, self.own_mark());
         }
         self.conclude_query(out);
+    }
+
+    fn may_stand(&self) -> bool {
+        self.is_voting() && self.log.len() < self.config.slots_max
     }
 
     fn note_link(&mut self, member: MemberIndex, _up: bool) {
@@ -126,8 +131,7 @@ impl Led for Replica {
             }
             return;
         }
-        let has_room = self.log.len() < self.config.slots_max;
-        self.look_for_leader(self.is_voting() && has_room, out);
+        self.look_for_leader(out);
     }
 
     fn on_catch_up(&mut self, out: &mut Out<Self>) {

@@ -105,6 +105,7 @@ impl Machine for Replica {
             }
             Input::Installed { next, base } => self.on_installed(next, base, out),
             Input::Link { peer, up } => self.on_link(peer, up, out),
+            Input::Prefer(member) => self.on_prefer(member, out),
             // It has nothing gathered, and nothing executed ahead.
             Input::Held(_) | Input::Applied { .. } => {}
         }
@@ -147,6 +148,15 @@ impl Introspect for Replica {
 
     fn leads(&self) -> Option<bool> {
         Some(self.is_leader())
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        let leads = u8::from(self.is_leader());
+        vec![("term", self.term as f64), ("leads", f64::from(leads))]
+    }
+
+    fn hands_over(&self) -> Option<bool> {
+        Some(self.makes_room())
     }
 
     /// The depth of a run is counted in terms.

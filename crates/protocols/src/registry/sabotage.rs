@@ -100,6 +100,7 @@ impl<M: Machine> Machine for Sabotaged<M> {
             | Input::Withdraw(_)
             | Input::Timer(_)
             | Input::Held(_)
+            | Input::Prefer(_)
             | Input::Applied { .. }
             | Input::Link { .. } => {}
         }

@@ -12,7 +12,6 @@ use super::fragments::Fragments;
 use super::messages::{Message, Promise, Record};
 use super::mutants::Fault;
 use super::role::{Candidate, Gathered, Proposal, Recovered, Role};
-use crate::shared::leadership::Trust;
 use crate::shared::led::Led;
 use crate::shared::rejoins::Rejoins;
 use quorate_core::{Boot, Entry, EntryId, Event, MemberIndex, MemberSet, Out, Slot};
@@ -25,7 +24,7 @@ impl Replica {
         if ballot < self.promised {
             return;
         }
-        if !matches!(self.role, Role::Follower) {
+        if !matches!(self.role, Role::Follower) && !self.is_preferred() {
             self.step_down();
         }
         self.promised = ballot;
@@ -60,9 +59,7 @@ impl Replica {
         next: Slot,
         out: &mut Out<Self>,
     ) {
-        let known = &self.leadership;
-        let is_led = known.trust != Trust::None && known.leader != Some(from);
-        if is_led || self.is_barred(from) || matches!(self.role, Role::Leader(_)) {
+        if self.is_led_against(from) || self.is_barred(from) {
             return self.tell(from, next, out);
         }
         if next < self.ap {

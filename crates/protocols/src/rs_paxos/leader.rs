@@ -123,6 +123,9 @@ impl Replica {
     /// Gives pending entries their slots, within the window.
     pub(super) fn propose_pending(&mut self, out: &mut Out<Self>) {
         let end = self.slot_at(self.config.window);
+        if self.makes_room() {
+            return;
+        }
         loop {
             let Role::Leader(leader) = &mut self.role else {
                 return;

@@ -38,7 +38,8 @@ impl Led for Replica {
     fn standing(&self) -> Standing {
         match self.role {
             Role::Follower => Standing::Follows,
-            Role::Canvassing { .. } | Role::Candidate(_) => Standing::Stands,
+            Role::Canvassing { .. } => Standing::Canvasses,
+            Role::Candidate(_) => Standing::Stands,
             Role::Leader(_) => Standing::Leads,
         }
     }
@@ -101,6 +102,10 @@ impl Led for Replica {
         self.bar_left_ns()
     }
 
+    fn may_stand(&self) -> bool {
+        self.is_voting() && !self.is_barred(self.config.seating.me)
+    }
+
     fn note_link(&mut self, member: MemberIndex, up: bool) {
         if up {
             self.presence.regain(member);
@@ -157,8 +162,7 @@ impl Led for Replica {
             }
             return;
         }
-        let may_stand = self.is_voting() && !self.is_barred(self.config.seating.me);
-        self.look_for_leader(may_stand, out);
+        self.look_for_leader(out);
     }
 
     fn on_catch_up(&mut self, out: &mut Out<Self>) {

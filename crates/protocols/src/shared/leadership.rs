@@ -33,6 +33,9 @@ pub(crate) struct Leadership<B> {
     pub(crate) campaign: u64,
     /// A peer waits for a leader.
     pub(crate) is_wanted: bool,
+    /// The member that the group prefers as its leader, until it leads or an election timer comes due. A leader
+    /// orders nothing new meanwhile, and others would vote for that member though they hear of a leader.
+    pub(crate) preferred: Option<MemberIndex>,
 }
 
 impl<B: Copy + PartialEq> Leadership<B> {
@@ -44,6 +47,7 @@ impl<B: Copy + PartialEq> Leadership<B> {
     /// The leader of a ballot gave a sign of life. Says whether that is news.
     pub(crate) fn follow(&mut self, leader: MemberIndex, ballot: B) -> bool {
         let is_new = self.leader != Some(leader) || self.ballot != ballot;
+        self.preferred.take_if(|member| *member == leader);
         self.trust = Trust::Fresh;
         self.is_wanted = false;
         self.hear_of(leader, ballot);
@@ -70,7 +74,7 @@ impl<B: Copy + PartialEq> Leadership<B> {
     /// This replica leads: it follows nobody.
     pub(crate) fn lead(&mut self) {
         self.give_up();
-        self.is_wanted = false;
+        (self.is_wanted, self.preferred) = (false, None);
     }
 
     /// An election timer came due. Says whether nobody is trusted any more.

@@ -11,11 +11,13 @@ use quorate_core::{Due, Event, Machine, MemberIndex, MemberSet, Out, ReplicaId};
 /// What a replica is to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// It follows, or waits for somebody to follow.
+    /// The replica follows, or waits for somebody to follow.
     Follows,
-    /// It asks for votes, or whether it would get them.
+    /// The replica asks whether it would get votes, and has promised nothing.
+    Canvasses,
+    /// The replica asks for votes.
     Stands,
-    /// It leads.
+    /// The replica leads its term or ballot.
     Leads,
 }
 
@@ -43,7 +45,7 @@ pub(crate) trait Led: Rejoins + Machine<Timer = Timer> {
     fn leadership(&self) -> &Leadership<Self::Floor>;
     /// Reads that wait, and the question about them.
     fn reads_mut(&mut self) -> &mut ReadQueries<Self::Answers>;
-    /// What it is to the others.
+    /// The replica's part: follower, candidate or leader.
     fn standing(&self) -> Standing;
     /// Whether something here waits for a leader's work.
     fn is_waiting(&self) -> bool;
@@ -55,6 +57,8 @@ pub(crate) trait Led: Rejoins + Machine<Timer = Timer> {
     fn question(&self) -> Self::Message;
     /// Asks whether the others would vote for it, having become somebody who asks.
     fn canvass(&mut self, out: &mut Out<Self>);
+    /// Whether it may ask for votes.
+    fn may_stand(&self) -> bool;
     /// Asks members about the reads that wait.
     fn say_query(&self, to: MemberSet, out: &mut Out<Self>);
     /// Answers the own question about reads.
@@ -110,17 +114,59 @@ pub(crate) trait Led: Rejoins + Machine<Timer = Timer> {
         self.postpone_election(out);
     }
 
-    /// The time for a sign of life is over, for a replica that does not lead and may stand or not.
-    fn look_for_leader(&mut self, may_stand: bool, out: &mut Out<Self>) {
+    /// The time for a sign of life is over, for a replica that does not lead.
+    fn look_for_leader(&mut self, out: &mut Out<Self>) {
         if self.clockwork().leadership.decay() {
             self.resign();
-            if may_stand && (self.is_waiting() || self.leadership().is_wanted) {
-                self.clockwork().leadership.campaign += 1;
-                self.postpone_election(out);
-                self.canvass(out);
+            if self.may_stand() && (self.is_waiting() || self.leadership().is_wanted) {
+                self.campaign(out);
             }
         }
         self.clockwork().leadership.is_wanted = false;
+    }
+
+    /// Begins to ask whether the others would vote for it.
+    fn campaign(&mut self, out: &mut Out<Self>) {
+        self.clockwork().leadership.campaign += 1;
+        self.postpone_election(out);
+        self.canvass(out);
+    }
+
+    /// The group prefers a member as its leader: that one asks for votes at once.
+    fn on_prefer(&mut self, member: ReplicaId, out: &mut Out<Self>) {
+        let is_me = self.seating().my_id() == member;
+        let preferred = self
+            .seating()
+            .peer(member)
+            .or(is_me.then_some(self.seating().me));
+        let is_led_by_it = self.leadership().leader == preferred;
+        if is_me && (self.is_leader() || !self.may_stand()) || !is_me && is_led_by_it {
+            return;
+        }
+        self.clockwork().leadership.preferred = preferred;
+        if is_me {
+            self.resign();
+            self.campaign(out);
+        }
+    }
+
+    /// Whether this is a leader that makes room for another, and orders nothing new.
+    fn makes_room(&self) -> bool {
+        self.is_leader() && self.leadership().preferred.is_some()
+    }
+
+    /// Whether this replica asks whether it would get votes because it is preferred: to hear of the leader there is
+    /// does not end that. Once it asks for votes it does.
+    fn is_preferred(&self) -> bool {
+        let is_me = self.leadership().preferred == Some(self.seating().me);
+        is_me && self.standing() == Standing::Canvasses
+    }
+
+    /// Whether a leader that is heard of keeps this replica from voting for a member.
+    fn is_led_against(&self, candidate: MemberIndex) -> bool {
+        let known = self.leadership();
+        let is_led = known.trust != Trust::None && known.leader != Some(candidate);
+        (is_led || self.is_leader()) && known.preferred != Some(candidate)
     }
 
     /// Puts the election timer off by a whole timeout.
@@ -137,6 +183,7 @@ pub(crate) trait Led: Rejoins + Machine<Timer = Timer> {
         let (known, standing) = (self.leadership(), self.standing());
         let is_free = known.trust == Trust::None && standing == Standing::Follows;
         let is_needed = match standing {
+            _ if known.preferred.is_some() => true,
             Standing::Leads => self.is_leading_watched(),
             _ => known.trust != Trust::None || self.is_waiting() || known.is_wanted,
         };
@@ -159,7 +206,7 @@ pub(crate) trait Led: Rejoins + Machine<Timer = Timer> {
     fn watch_repeats(&mut self, out: &mut Out<Self>) {
         let is_busy = match self.standing() {
             Standing::Leads => self.is_leading_busily(),
-            Standing::Stands => true,
+            Standing::Canvasses | Standing::Stands => true,
             Standing::Follows => self.is_waiting(),
         };
         let clockwork = self.clockwork();
@@ -175,8 +222,15 @@ pub(crate) trait Led: Rejoins + Machine<Timer = Timer> {
         match timer {
             Timer::Retransmit => self.on_retransmit(out),
             Timer::Election => {
-                self.clockwork().armed.election = false;
-                self.on_election(out);
+                let Clockwork {
+                    leadership, armed, ..
+                } = self.clockwork();
+                armed.election = false;
+                let was_preferred = leadership.preferred.take().is_some();
+                // Nobody took the leader's place: it goes on.
+                if !(was_preferred && self.is_leader()) {
+                    self.on_election(out);
+                }
             }
             Timer::CatchUp => self.on_catch_up(out),
             Timer::Patience => self.on_patience(out),
@@ -207,7 +261,7 @@ pub(crate) trait Led: Rejoins + Machine<Timer = Timer> {
         let it = MemberSet::only(member);
         self.say_rejoin(it, out);
         match self.standing() {
-            Standing::Leads | Standing::Stands => self.greet(it, out),
+            Standing::Leads | Standing::Canvasses | Standing::Stands => self.greet(it, out),
             Standing::Follows if self.is_waiting() => {
                 out.send_early(self.peer(member), self.question());
             }

@@ -27,7 +27,7 @@ pub(crate) trait Rejoins: Machine {
 
     /// Whether it may vote, and the lives of all members.
     fn voter(&self) -> &Voter<Self::Floor>;
-    /// The same, to be changed.
+    /// Whether it may vote, and the lives of all members, to be changed.
     fn voter_mut(&mut self) -> &mut Voter<Self::Floor>;
     /// The members, and the seat of this replica.
     fn seating(&self) -> &Seating;

@@ -108,6 +108,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Order::Level { level: known }
         } else if self.nemesis.rng.bool() {
             self.alarm(via)
+        } else if self.nemesis.rng.bool() {
+            self.lead(via)
         } else {
             self.totals.hit("published");
             let port = self.nemesis.rng.u16(1..4);
@@ -119,6 +121,24 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             Order::Publish { id, face }
         };
         self.send_request(via, ORDER, Request::Order(order));
+    }
+
+    /// Some member is to be the leader, if the protocol has one that makes room.
+    fn lead(&mut self, via: usize) -> Order {
+        self.totals.hit("leader moved");
+        let (members, after) = match &self.nodes[via].host {
+            Some(host) => {
+                let state = host.look().epochs();
+                (
+                    host.look().epoch().member_ids().collect(),
+                    state.leader.term,
+                )
+            }
+            None => (Vec::new(), 0),
+        };
+        let id = self.nemesis.rng.choice(&members).copied();
+        let id = id.unwrap_or(replica(via));
+        Order::Lead { id, after }
     }
 
     /// An alarm that is raised ends, or else one begins. It is about a replica that is no member, so that nothing is

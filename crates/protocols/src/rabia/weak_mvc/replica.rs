@@ -109,7 +109,7 @@ impl Machine for Replica {
             Input::Installed { next, base } => self.on_installed(next, base, out),
             Input::Link { peer, up } => self.on_link(now, peer, up, out),
             // It orders everything whole, and has nothing executed ahead.
-            Input::Held(_) | Input::Applied { .. } => {}
+            Input::Held(_) | Input::Applied { .. } | Input::Prefer(_) => {}
         }
         self.run_to_fixpoint(now, out);
     }

@@ -2,6 +2,7 @@
 //! only as told.
 
 mod costs;
+mod handover;
 mod mutants;
 mod net;
 mod random;

@@ -5,6 +5,7 @@ mod coded;
 mod costs;
 mod exhaustive;
 mod fate;
+mod handover;
 mod host;
 mod leases;
 pub(super) mod net;
