@@ -63,6 +63,7 @@ fn protocols_come_and_go() {
         // A group goes on with Raft once its feature level is high enough.
         ("--protocol raft --profile switches,levels", 0..15),
         ("--protocol nezha --profile switches,levels", 0..15),
+        ("--protocol rs-paxos --profile switches,levels", 15..45),
         (
             "--protocol rabia --replicas 5 --profile swarm,switches,epochs",
             0..15,
