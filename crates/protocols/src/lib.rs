@@ -14,9 +14,10 @@ pub mod rs_paxos;
 mod shared;
 
 pub use registry::any::{
-    AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnySabotaged, AnySabotagedConfig, AnyTimer,
-    Inside, failures_survived,
+    AnyConfig, AnyMachine, AnyMessage, AnyRecord, AnyTimer, Inside, failures_survived,
 };
+#[cfg(feature = "broken")]
+pub use registry::any::{AnySabotaged, AnySabotagedConfig};
 pub use registry::catalogue::Registered;
 pub use registry::flags::{AUTO, Flag, FlagKind};
 pub use registry::paper::{About, Paper, Setting, Shares};

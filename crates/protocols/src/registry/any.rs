@@ -4,6 +4,7 @@
 //! Nothing on the wire or in the log says which protocol a message or a record is of: the epoch does,
 //! and the bytes are those of the protocol alone.
 
+#[cfg(feature = "broken")]
 use crate::registry::sabotage::{Sabotaged, SabotagedConfig};
 use crate::registry::{Protocol, registered, unknown_protocol};
 use crate::shared::decided::DecidedSet;
@@ -11,6 +12,7 @@ use quorate_core::{
     Attachment, Carry, Decoder, Encoder, Entry, EntryId, Epoch, Input, Introspect, Machine, Now,
     Out, Past, Record, Seat, Slot, Touches, Wire, WireError, Written,
 };
+#[cfg(feature = "broken")]
 use std::any::Any;
 use std::hash::Hasher;
 
@@ -305,6 +307,7 @@ macro_rules! machines {
             $($name: $protocol, Of<$protocol>);*
         }
 
+        #[cfg(feature = "broken")]
         any_machine! {
             /// As [`AnyMachine`], and it may be broken on purpose: a checker that drives it is compiled once for all
             /// protocols.
@@ -314,6 +317,7 @@ macro_rules! machines {
             $($name: $protocol, Sabotaged<Of<$protocol>>);*
         }
 
+        #[cfg(feature = "broken")]
         impl AnySabotagedConfig {
             /// From the configuration of one protocol.
             ///
