@@ -187,6 +187,7 @@ mod tests {
     fn every_protocol_has_a_name_here() {
         let here = [
             Protocol::MultiPaxos,
+            Protocol::Raft,
             Protocol::Rabia,
             Protocol::RsPaxos,
             Protocol::Racos,
