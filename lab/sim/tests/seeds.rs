@@ -223,9 +223,9 @@ fn a_floor_ignored_or_guessed_is_found() {
 #[test]
 fn unknown_names_are_answered_with_the_known_ones() {
     let message = |line: &str| simulator(line).err().unwrap();
-    let protocol = message("--protocol raft");
+    let protocol = message("--protocol paxos-raft");
     assert!(
-        protocol.contains("raft") && protocol.contains("rabia"),
+        protocol.contains("paxos-raft") && protocol.contains("rabia"),
         "{protocol}"
     );
     let mutant = message("--mutant typo");

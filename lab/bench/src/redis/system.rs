@@ -271,7 +271,7 @@ mod tests {
             "",
             "wait-0",
             "wait-x",
-            "raft",
+            "paxos-raft",
             "redis-other",
             "rabia-spread",
             "commands-rabia-spread",
