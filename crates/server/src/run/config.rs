@@ -64,8 +64,8 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 pub const SLOW_REQUEST: Duration = Duration::from_millis(300);
 
 impl ServerConfig {
-    /// For a replica in the process of its client ([`embed`]), with a thread of its own, and everything else as a
-    /// server has it.
+    /// For a replica in the process of its client ([`crate::embed`]), with a thread of its own, and everything else
+    /// as a server has it.
     #[must_use]
     pub fn embedded(
         folder: Folder,
