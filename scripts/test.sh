@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/parts.sh
 
-seeds=40
+seeds=24
 model=--ci
 rounds=(--rounds 2 --load-seconds 1 --pause 2s)
 chaos=(--rounds 3 --load-seconds 4)
