@@ -32,7 +32,7 @@ pub struct Folder {
 /// A full snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Full {
-    /// The file that holds it.
+    /// The file that holds the snapshot.
     pub path: PathBuf,
     /// The revision it has.
     pub revision: i64,

@@ -16,7 +16,7 @@ use std::path::Path;
 /// How long a lease lives that had ended before anybody could ask how long it was to live: as good as not at all.
 const ENDED_TTL_S: i64 = 1;
 
-/// What is to be restored.
+/// The moment of a backup whose state is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
     /// The last revision of the backup.
@@ -27,7 +27,7 @@ pub enum Moment {
     Time(u64),
 }
 
-/// What was restored.
+/// The state that a restored snapshot has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Restored {
     /// The revision of the state.
@@ -36,7 +36,7 @@ pub struct Restored {
     pub time_ms: u64,
     /// The full snapshot that it was made from.
     pub full: Full,
-    /// How many revisions came after that.
+    /// How many revisions were added to the full snapshot.
     pub changes: u64,
 }
 

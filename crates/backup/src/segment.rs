@@ -1,8 +1,8 @@
 //! Segments: changes behind each other.
 //!
 //! A segment begins with `magic | first revision u64 | checksum of both u32`. Each record is `length u32 | checksum of
-//! the change u32 | checksum of both u32 | a [`Change`]`; numbers are little-endian, checksums CRC-32C. Revisions have
-//! no gaps.
+//! the change u32 | checksum of both u32 | a [`Change`]`; numbers are little-endian, checksums CRC-32C. Each revision
+//! is one more than the one before.
 
 use crate::error::BackupError;
 use crate::files::sync_folder_of;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"QBACKUP1";
 const HEADER_BYTES: usize = 20;
-/// What stands before a record.
+/// The length and the checksums before a record.
 const HEAD_BYTES: usize = 12;
 /// Bytes that gather before they are written.
 const BUFFER_BYTES: usize = 256 << 10;

@@ -288,7 +288,7 @@ async fn all_come_back_by_the_commands_that_were_printed() {
 
 /// The long form: every protocol.
 #[tokio::test]
-#[ignore = "as long as seven of the one above"]
+#[ignore = "six times as long as the test above: run with --ignored"]
 async fn all_come_back_whatever_the_protocol() {
     for protocol in ["multi-paxos", "raft", "rs-paxos", "racos", "chora", "nezha"] {
         let began = std::time::Instant::now();
