@@ -11,6 +11,7 @@ use quorate_etcd_api::etcdserverpb::{
     LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
     PutRequest, PutResponse, RangeRequest, RangeResponse, TxnResponse, WatchCreateRequest,
 };
+use quorate_etcd_store::check::is_serializable;
 use quorate_face_etcd::client::{KvClient, LeaseClient};
 use tonic::transport::{Channel, Endpoint};
 
@@ -122,7 +123,13 @@ impl Side {
 
     pub(super) async fn serve(&mut self, at: usize, action: &Action, world: &World) -> Served {
         match action {
-            Action::Put(_) | Action::DeleteRange(_) | Action::Txn(_) | Action::Compact(_) => {
+            Action::Put(_) | Action::DeleteRange(_) | Action::Compact(_) => {
+                self.write(at, action).await
+            }
+            Action::Txn(request) => {
+                if is_serializable(request) {
+                    self.catch_up(at, &world.accounts).await?;
+                }
                 self.write(at, action).await
             }
             Action::Range(request) => self.range(at, request.clone(), &world.accounts).await,
