@@ -51,6 +51,13 @@ fn small_windows_and_logs_in_many_messages_pass() {
     );
 }
 
+/// A log in many messages, of which the first was lost: each of the others was refused, and each refusal was
+/// answered with the whole log. Simulated time stood still.
+#[test]
+fn refused_parts_of_a_log_do_not_multiply() {
+    pass("--replicas 5", 70_000_001..70_000_002);
+}
+
 /// A few here, all of them in `scripts/mutants.sh`.
 #[test]
 fn mutants_are_found() {

@@ -3,7 +3,7 @@
 use super::Replica;
 use super::messages::{Append, Behind, LogEntry, Message};
 use super::mutants::Fault;
-use super::role::{Leader, Role};
+use super::role::{Leader, Progress, Role};
 use crate::shared::led::Led;
 use crate::shared::lives::Lives;
 use crate::shared::rejoins::Rejoins;
@@ -60,7 +60,7 @@ impl Replica {
         };
         let sent = |member: MemberIndex| leader.followers[member].sent;
         let is_ready =
-            |member: &MemberIndex| !leader.followers[*member].is_probing && sent(*member) < end;
+            |member: &MemberIndex| leader.followers[*member].probe.is_none() && sent(*member) < end;
         let mut ready: MemberSet = others.iter().filter(is_ready).collect();
         let mut groups = Vec::new();
         while let Some(first) = ready.lowest() {
@@ -87,7 +87,16 @@ impl Replica {
             from = Slot(from.0 + append.entries.len() as u64);
             self.say_early(to, &Message::Append(append), out);
         }
-        self.note_sent(to, bytes);
+        self.note_sent(to, end, bytes);
+    }
+
+    /// Sends a member one part of the log, to learn whether the logs are equal before a slot. The rest follows
+    /// once they are: each further part would be refused as well.
+    fn send_probe(&mut self, to: MemberIndex, from: Slot, out: &mut Out<Self>) {
+        let (to, part) = (MemberSet::only(to), self.part_of_log(from));
+        let (end, bytes) = (Slot(from.0 + part.entries.len() as u64), body_bytes(&part));
+        self.say_early(to, &Message::Append(part), out);
+        self.note_sent(to, end, bytes);
     }
 
     /// The entries from a slot on that one message holds.
@@ -110,9 +119,9 @@ impl Replica {
         }
     }
 
-    /// The log went to some members, up to its end: `bytes` of entries.
-    fn note_sent(&mut self, to: MemberSet, bytes: usize) {
-        let (now_ns, end, first) = (self.now_ns, self.log.end(), self.log.first());
+    /// The log went to some members, up to `end`: `bytes` of entries.
+    fn note_sent(&mut self, to: MemberSet, end: Slot, bytes: usize) {
+        let (now_ns, first) = (self.now_ns, self.log.first());
         let has_long = self
             .log
             .iter()
@@ -195,7 +204,7 @@ impl Replica {
         leader.heard.insert(from);
         let follower = leader.follower(from);
         follower.matched = follower.matched.max(upto);
-        if std::mem::take(&mut follower.is_probing) {
+        if follower.probe.take().is_some() {
             follower.sent = follower.matched;
         }
         follower.sent = follower.sent.max(follower.matched);
@@ -239,23 +248,28 @@ impl Replica {
         self.deliver_through(end, out);
     }
 
-    /// A member's log is not the own one: it is sent more, or the decided slots that it lacks.
+    /// A member's log is not the own one: it is sent an earlier part, or the decided slots that it lacks.
+    ///
+    /// A log that was sent in many parts is refused in as many answers, so that each counts only if it speaks
+    /// of what was sent last: all but the first find a probe under way from an earlier slot. Without that
+    /// answers and parts would multiply each other.
     pub(super) fn on_behind(&mut self, from: MemberIndex, behind: Behind, out: &mut Out<Self>) {
         self.see_term(behind.term, out);
         let first = self.log.first();
         let Role::Leader(leader) = &mut self.role else {
             return;
         };
-        let is_old = behind.rejected <= leader.followers[from].matched;
+        let Progress { matched, probe, .. } = leader.followers[from];
+        let is_old =
+            behind.rejected <= matched || probe.is_some_and(|probe| probe < behind.rejected);
         if behind.term != self.term || is_old {
             return;
         }
         leader.heard.insert(from);
-        let follower = leader.follower(from);
-        let start = behind.hint.max(follower.matched).max(first);
-        follower.is_probing = true;
+        let start = behind.hint.max(matched).max(first);
+        leader.follower(from).probe = Some(start);
         if start < behind.rejected {
-            self.send_log(MemberSet::only(from), start, out);
+            self.send_probe(from, start, out);
         } else {
             out.inform(self.config.seating.members[from], behind.delivered);
         }
@@ -289,13 +303,17 @@ impl Replica {
         let mut late = Vec::new();
         for member in to {
             let follower = leader.follower(member);
-            let from = follower.matched.max(first);
+            follower.probe = follower.probe.map(|probe| probe.max(first));
+            let from = follower.probe.unwrap_or(follower.matched).max(first);
             if from < stale_end && now_ns >= follower.until_ns {
-                late.push((member, from));
+                late.push((member, from, follower.probe.is_some()));
             }
         }
-        for (member, from) in late {
-            self.send_log(MemberSet::only(member), from, out);
+        for (member, from, is_probing) in late {
+            match is_probing {
+                true => self.send_probe(member, from, out),
+                false => self.send_log(MemberSet::only(member), from, out),
+            }
         }
     }
 

@@ -91,8 +91,9 @@ pub(super) struct Progress {
     pub(super) matched: Slot,
     /// What is before this slot was sent, or need not be.
     pub(super) sent: Slot,
-    /// What was sent last did not fit: nothing new is sent before something does.
-    pub(super) is_probing: bool,
+    /// What was sent did not fit, and one part from this slot on was sent instead: nothing more is before
+    /// something fits.
+    pub(super) probe: Option<Slot>,
     /// Long batches that are on their way: the end of the last, and when it was sent first, on the own clock
     /// in ns.
     pub(super) long: Option<(Slot, u64)>,
@@ -106,7 +107,7 @@ impl Progress {
         Progress {
             matched: Slot(0),
             sent: end,
-            is_probing: false,
+            probe: None,
             long: None,
             until_ns: 0,
         }
@@ -115,6 +116,6 @@ impl Progress {
 
 impl Hash for Progress {
     fn hash<H: Hasher>(&self, to: &mut H) {
-        (self.matched, self.sent, self.is_probing).hash(to);
+        (self.matched, self.sent, self.probe).hash(to);
     }
 }
