@@ -134,14 +134,15 @@ class Quorate:
             return None
 
     def executor(self):
-        """The number of the replica that executes, from 1, when the servers of the others follow it."""
+        """The replica that executes, from 1, and its epoch, when the servers of the others follow it."""
         pages = [self.page(replica) for replica in range(3)]
         roles = [page and page["role"] for page in pages]
         if sorted(map(str, roles)) != ["executing", "following", "following"]:
             return None
         if any(page["lag_bytes"] > 1 << 20 for page in pages):
             return None
-        return roles.index("executing") + 1
+        replica = roles.index("executing")
+        return replica + 1, pages[replica]["epoch"]
 
     def processes(self, replica):
         """The processes of a replica and of its server."""
@@ -153,10 +154,9 @@ class Quorate:
 
     def hurt(self, kind):
         """Kills the executor's replica or its server, and tells how long it took until a replica executed again."""
-        # As a number from 1, for 0 is no answer.
-        replica = await_true("one executes, two follow", self.executor)
+        # Asked for later, the epoch might be that of another replica, and the next one not come for a long time.
+        replica, epoch = await_true("one executes, two follow", self.executor)
         pid, servers = self.processes(replica)
-        epoch = self.page(replica - 1)["epoch"]
         victim = pid if kind == "replica" else servers[0]
         began = time.monotonic()
         os.kill(victim, signal.SIGKILL)

@@ -117,9 +117,16 @@ impl Asked {
 
     /// A page of the replica at an endpoint.
     pub(crate) fn get(&self, url: &str, path: &str) -> Result<String, String> {
+        let page = self.find(url, path)?;
+        page.ok_or_else(|| format!("{}{path}: {}", place(url), refusal(404, "")))
+    }
+
+    /// A page of the replica at an endpoint; `None` if it has no such page.
+    pub(crate) fn find(&self, url: &str, path: &str) -> Result<Option<String>, String> {
         let url = place(url);
         match self.fetcher.fetch(url, path)? {
-            (200, page) => Ok(page),
+            (200, page) => Ok(Some(page)),
+            (404, _) => Ok(None),
             (status, answer) => Err(format!("{url}{path}: {}", refusal(status, &answer))),
         }
     }

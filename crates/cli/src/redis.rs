@@ -21,6 +21,11 @@ use quorate_server::first_url;
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Where a replica says what its server does. Replicas without a real server have no such page.
+const PAGE: &str = "/redis";
+/// Where the data of such replicas is, whatever their face.
+const OWN_STORE: &str = "the data of this cluster is in a store of Quorate's own";
+
 /// What to show or to change of the real servers behind the Redis face.
 #[derive(Subcommand, Debug)]
 pub(crate) enum RedisCommand {
@@ -141,11 +146,13 @@ fn servers(asked: &Asked) -> Result<Vec<Server>, Failure> {
 /// A replica, and what it says of its server.
 fn server(asked: &Asked, id: u16, url: &str) -> Server {
     let asked_us = clock_us();
-    let page = asked.get(url, "/redis").and_then(|text| {
-        serde_json::from_str(&text).map_err(|_| {
-            "it has no real server: the data of this cluster is in Quorate's own store".to_owned()
-        })
-    });
+    let page = match asked.find(url, PAGE) {
+        Ok(Some(text)) => {
+            serde_json::from_str(&text).map_err(|error| format!("{url}{PAGE}: {error}"))
+        }
+        Ok(None) => Err(format!("it has no real server: {OWN_STORE}")),
+        Err(why) => Err(why),
+    };
     Server {
         id,
         url: url.to_owned(),

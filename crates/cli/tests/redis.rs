@@ -349,6 +349,14 @@ fn operators_find_the_cluster_at_an_address_of_their_own() {
         found.status.success() && json.contains(&admin[0]["http://".len()..]),
         "{json}"
     );
+    let table = text(&["redis", "status"]);
+    assert_eq!(table.matches("it has no real server").count(), 3, "{table}");
+    for command in ["import", "cutover"] {
+        let mut moved = quorate();
+        moved.args(["redis", command, "--from", "127.0.0.1:1"]);
+        let says = "a store of Quorate's own, which cannot follow a running server";
+        expect_failure(moved.args(["--endpoints", &admin[0]]), 1, says);
+    }
     let switched = text(&["cluster", "switch", "multi-paxos"]);
     assert!(switched.contains("multi-paxos"), "{switched}");
     let mut client = Client::connect(&up.urls[2]);

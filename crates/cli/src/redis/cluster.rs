@@ -1,7 +1,7 @@
 //! The cluster that data is brought to: where it stands, and what is ordered there.
 
-use super::Common;
 use super::source::Trouble;
+use super::{Common, OWN_STORE, PAGE};
 use crate::Failure;
 use crate::endpoints::Asked;
 use quorate_core::Wire;
@@ -23,6 +23,10 @@ const SAY_AGAIN: Duration = Duration::from_secs(5);
 /// How long a replica that did not answer is not asked again, if others answer: it may be frozen, and each look at it
 /// would last as long as an answer may.
 const SILENT: Duration = Duration::from_secs(10);
+/// What is told of clusters that have no stream which another server's could go into.
+const NO_STREAM: &str = "which cannot follow a running server: follow it with another cluster (quorate up --face redis \
+                         --redis-server), or have the other server refuse writes (CLIENT PAUSE 600000 WRITE), save it \
+                         (redis-cli --rdb FILE), and begin a cluster with that (quorate up --face redis --import FILE)";
 /// How often it is tried to begin an epoch where others do so, too.
 const BEGIN_TRIES: usize = 8;
 
@@ -100,20 +104,17 @@ impl Cluster {
         let mut why = "the cluster has no replica that can be asked".to_owned();
         for place in places {
             let url = &self.urls[*place];
-            let told = self.asked.get(url, "/redis").map(|text| standing(&text));
+            let told = self.asked.find(url, PAGE);
             match told {
                 Ok(_) => self.silent.borrow_mut().remove(place),
                 Err(_) => self.silent.borrow_mut().insert(*place, Instant::now()),
             };
             match told {
-                Ok(Some(standing)) => found.push(standing),
-                Ok(None) => {
-                    return Err(Trouble::Fatal(
-                        "its data is in Quorate's own store, which cannot follow a running server: begin a cluster \
-                         with --redis-server, or import a file (quorate up --import)"
-                            .to_owned(),
-                    ));
+                Ok(Some(text)) => {
+                    let standing = standing(&text);
+                    found.push(standing.map_err(|why| Trouble::Fatal(format!("{url}: {why}")))?);
                 }
+                Ok(None) => return Err(Trouble::Fatal(format!("{url}: {OWN_STORE}, {NO_STREAM}"))),
                 Err(error) => why = error,
             }
         }
@@ -148,6 +149,13 @@ impl Cluster {
             .map(|standing| standing.lag)
             .max()
             .unwrap_or(0)
+    }
+
+    /// What the server of that replica does not have yet that has most: clients wait for as long as that takes once the
+    /// cluster has taken over. `None` if no replica answers.
+    pub(super) fn least_lag(&self) -> Option<u64> {
+        let standings = self.standings().unwrap_or_default();
+        standings.iter().map(|standing| standing.lag).min()
     }
 
     /// The oldest version among the servers of the replicas.
@@ -267,15 +275,22 @@ fn of_effects(
     }
 }
 
-/// What a page of a replica says; `None` if it has no real server.
-fn standing(text: &str) -> Option<Standing> {
-    let page: Value = serde_json::from_str(text).ok()?;
+/// What a page of a replica says, or why nothing can follow another server there.
+fn standing(text: &str) -> Result<Standing, String> {
+    let page: Value = serde_json::from_str(text)
+        .map_err(|error| format!("what it says of its server is no JSON: {error}"))?;
+    if page["epoch"].is_null() {
+        return Err(format!(
+            "its server carries out every command of the log (--redis-mode commands), {NO_STREAM}"
+        ));
+    }
     let number = |name: &str| page[name].as_u64().unwrap_or_default();
     let import = match page["import"].as_str() {
         Some("loading") => Some(Import::Loading),
         Some("following") => {
             let id = page["import_id"].as_str().unwrap_or_default();
-            let id: [u8; REPLICATION_ID_BYTES] = id.as_bytes().try_into().ok()?;
+            let id: [u8; REPLICATION_ID_BYTES] = (id.as_bytes().try_into())
+                .map_err(|_| format!("the stream that it follows has the id {id:?}"))?;
             Some(Import::Following(Follows {
                 id,
                 source: number("import_source"),
@@ -284,7 +299,7 @@ fn standing(text: &str) -> Option<Standing> {
         }
         _ => None,
     };
-    Some(Standing {
+    Ok(Standing {
         epoch: number("epoch"),
         len: number("offset"),
         import,
@@ -346,7 +361,9 @@ mod tests {
         assert_eq!((found.epoch, found.len, found.lag), (3, 90, 4));
         let version = ServerVersion::new(8, 1, 8);
         assert_eq!(found.version, Some((Flavour::Valkey, version)));
-        assert_eq!(standing("<html>"), None);
+        assert!(standing("<html>").unwrap_err().contains("no JSON"));
+        let commands = standing(r#"{"role":"commands","offset":90}"#);
+        assert!(commands.unwrap_err().contains("--redis-mode commands"));
         assert_eq!(
             ordered(r#"{"outcome":"elsewhere","epoch":2,"len":5}"#),
             Some(Some(Ordered::Elsewhere { epoch: 2, len: 5 }))

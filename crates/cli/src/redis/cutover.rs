@@ -10,6 +10,7 @@ use super::source::{Source, SourceOptions, Trouble};
 use crate::Failure;
 use clap::Args;
 use quorate_redis_effects::{Command, Follows, Import};
+use quorate_tooling::units::show_bytes;
 use std::time::{Duration, Instant};
 
 /// How long the cluster may take to be as far as the other server.
@@ -150,6 +151,7 @@ impl Cutover<'_> {
     fn run(&mut self, follows: Follows) -> Result<(), Failure> {
         let near = self.offset(&follows)?.saturating_sub(BEHIND_BYTES_MAX);
         self.reach(near)?;
+        self.be_ready()?;
         if let Some(pause) = self.pause {
             (self.ask)(Asked::Pause(pause)).map_err(|trouble| {
                 let Failure::Failed(why) = Failure::from(trouble) else {
@@ -230,6 +232,35 @@ impl Cutover<'_> {
                     "the cluster is not at offset {offset} of {} after {} s: does quorate redis import run?",
                     self.place,
                     REACHED_WITHIN.as_secs()
+                )));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Waits until a replica's server has nearly all of the stream. Before that nobody could serve clients soon.
+    fn be_ready(&self) -> Result<(), Failure> {
+        let (mut least, mut since) = (u64::MAX, Instant::now());
+        loop {
+            let lag = self.cluster.least_lag().unwrap_or(u64::MAX);
+            if lag <= BEHIND_BYTES_MAX {
+                return Ok(());
+            }
+            let lacks = show_bytes(lag);
+            if lag < least {
+                if least == u64::MAX {
+                    eprintln!(
+                        "the servers of all replicas are behind what is ordered, by {lacks} at least: waiting"
+                    );
+                }
+                (least, since) = (lag, Instant::now());
+            }
+            if since.elapsed() > REACHED_WITHIN {
+                return Err(Failure::Failed(format!(
+                    "the servers of all replicas are behind what is ordered, by {lacks} at least, and got no nearer \
+                     for {} s: see quorate redis status; {} takes writes as before",
+                    REACHED_WITHIN.as_secs(),
+                    self.place
                 )));
             }
             std::thread::sleep(LOOK_AGAIN);

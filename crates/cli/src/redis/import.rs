@@ -124,9 +124,10 @@ impl Drop for Scratch {
 /// Follows the other server until clients are served by the cluster.
 pub(super) fn run(options: &ImportOptions) -> Result<(), Failure> {
     let source = Arc::new(options.source.open()?);
-    let binary = options.server.binary().map_err(Failure::Usage)?;
+    // A cluster that cannot follow says so, whatever this machine has installed.
     let cluster = Cluster::open(&options.common)?;
     let version = cluster.version()?;
+    let binary = options.server.binary().map_err(Failure::Usage)?;
     check_servers(&binary, version)?;
     let mut importing = Importing {
         cluster,

@@ -250,6 +250,16 @@ fn a_cluster_in_command_mode_serves_is_shown_and_comes_back() {
     let status = output(quorate().args(["redis", "status", "--endpoints", &up.urls[1]]));
     let table = String::from_utf8_lossy(&status.stdout).into_owned();
     assert_eq!(table.matches("  commands  ").count(), 3, "{table}");
+    let mut import = quorate();
+    import.args([
+        "redis",
+        "import",
+        &server().unwrap(),
+        "--from",
+        "127.0.0.1:1",
+    ]);
+    let says = "(--redis-mode commands), which cannot follow a running server";
+    expect_failure(import.args(["--endpoints", &up.urls[1]]), 1, says);
     let file = home.dir.with_file_name("all.rdb").display().to_string();
     let exported = output(quorate().args(["redis", "export", &file, "--endpoints", &up.urls[1]]));
     assert!(

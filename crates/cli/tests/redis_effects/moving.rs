@@ -1,8 +1,8 @@
 //! A running server whose data is brought over while clients write to it, and which the cluster takes over from.
 
 use super::files::export;
-use super::single::{Importing, Single, Writer, contents, cut_over, fill};
-use super::{executor, expect_equal_by, server};
+use super::single::{Importing, Single, Writer, contents, cut_over, cutover, fill};
+use super::{executor, expect_equal_by, server, servers_of};
 use crate::support::resp::Client;
 use crate::support::{Home, Up, expect_failure, output, quorate, signal};
 use rustix::process::Signal;
@@ -49,6 +49,8 @@ fn a_running_server_is_followed_and_taken_over_from() {
     importing.expect("following ");
     writer.more(20);
 
+    expect_no_cutover_while_servers_are_behind(&source.place, &up);
+    writer.more(20);
     let said = cut_over(&["--from", &source.place], &up);
     println!("{said}");
     assert!(said.contains("nobody took writes for "), "{said}");
@@ -64,6 +66,28 @@ fn a_running_server_is_followed_and_taken_over_from() {
     assert!(up.stop().success());
     drop(source);
     drop(writer.thread.join());
+}
+
+/// While the servers of all replicas are stopped, a cutover waits, and the other server takes writes.
+fn expect_no_cutover_while_servers_are_behind(place: &str, up: &Up) {
+    let servers: Vec<u32> = up.pids.values().flat_map(|pid| servers_of(*pid)).collect();
+    assert_eq!(servers.len(), 3);
+    servers.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    let long = "x".repeat(64 << 10);
+    let mut client = Client::connect(place);
+    for at in 0..32 {
+        assert_eq!(client.say(&format!("set long{at} {long}")), "OK");
+    }
+    let mut waiting = cutover(&["--from", place], up);
+    let mut waiting = waiting.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut lines = BufReader::new(waiting.stderr.take().unwrap());
+    lines.read_line(&mut line).unwrap();
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    assert!(line.contains("are behind what is ordered"), "{line}");
+    assert_eq!(client.say("set short 1"), "OK");
+    servers.iter().for_each(|pid| signal(*pid, Signal::CONT));
 }
 
 /// Everything of a server is in a cluster, and in what that exports.
