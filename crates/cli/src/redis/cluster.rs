@@ -40,6 +40,8 @@ pub(super) struct Standing {
     pub(super) is_executing: bool,
     /// What its server does not have yet.
     lag: u64,
+    /// The replica that says so, as a place in `urls`.
+    place: usize,
     version: Option<(Flavour, ServerVersion)>,
 }
 
@@ -112,7 +114,12 @@ impl Cluster {
             match told {
                 Ok(Some(text)) => {
                     let standing = standing(&text);
-                    found.push(standing.map_err(|why| Trouble::Fatal(format!("{url}: {why}")))?);
+                    let standing =
+                        standing.map_err(|why| Trouble::Fatal(format!("{url}: {why}")))?;
+                    found.push(Standing {
+                        place: *place,
+                        ..standing
+                    });
                 }
                 Ok(None) => return Err(Trouble::Fatal(format!("{url}: {OWN_STORE}, {NO_STREAM}"))),
                 Err(error) => why = error,
@@ -151,11 +158,13 @@ impl Cluster {
             .unwrap_or(0)
     }
 
-    /// What the server of that replica does not have yet that has most: clients wait for as long as that takes once the
-    /// cluster has taken over. `None` if no replica answers.
-    pub(super) fn least_lag(&self) -> Option<u64> {
+    /// Turns to the replica whose server has most of the stream: it gets the next command, and the one that gets the
+    /// cutover serves clients first. Returns the bytes that this server does not have yet; `None` if no replica answers.
+    pub(super) fn turn_to_nearest(&mut self) -> Option<u64> {
         let standings = self.standings().unwrap_or_default();
-        standings.iter().map(|standing| standing.lag).min()
+        let nearest = standings.iter().min_by_key(|standing| standing.lag)?;
+        self.first = nearest.place;
+        Some(nearest.lag)
     }
 
     /// The oldest version among the servers of the replicas.
@@ -305,6 +314,7 @@ fn standing(text: &str) -> Result<Standing, String> {
         import,
         is_executing: page["role"] == "executing",
         lag: number("lag_bytes"),
+        place: 0,
         version: page["server"].as_str().and_then(version),
     })
 }

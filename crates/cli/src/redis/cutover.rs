@@ -65,6 +65,7 @@ pub(super) fn run(options: &CutoverOptions) -> Result<(), Failure> {
     if options.without_source {
         let standing = cluster.standing()?;
         let began = Instant::now();
+        cluster.turn_to_nearest();
         take_over(&mut cluster, standing.epoch, standing.len)?;
         serve(&cluster, standing.epoch, began)?;
         let offset = follows.source_at(standing.len);
@@ -239,10 +240,10 @@ impl Cutover<'_> {
     }
 
     /// Waits until a replica's server has nearly all of the stream. Before that nobody could serve clients soon.
-    fn be_ready(&self) -> Result<(), Failure> {
+    fn be_ready(&mut self) -> Result<(), Failure> {
         let (mut least, mut since) = (u64::MAX, Instant::now());
         loop {
-            let lag = self.cluster.least_lag().unwrap_or(u64::MAX);
+            let lag = self.cluster.turn_to_nearest().unwrap_or(u64::MAX);
             if lag <= BEHIND_BYTES_MAX {
                 return Ok(());
             }
