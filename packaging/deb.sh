@@ -27,6 +27,7 @@ install -D -m 0644 "$here/debian/quorate.default" "$tree/etc/default/quorate"
 install -D -m 0755 "$here/debian/restart-in-turn" "$tree/usr/lib/quorate/restart-in-turn"
 install -D -m 0644 "$here/../LICENSE" "$tree/usr/share/doc/quorate/copyright"
 add_texts "$tree" usr/share
+add_watching "$tree/usr/share/quorate"
 
 # The newest version of the C library that the program asks for, if it is linked to one.
 libc=$(objdump -T "$program" 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1 | cut -d_ -f2)

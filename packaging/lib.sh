@@ -70,5 +70,11 @@ add_texts() {
   "$program" completions fish >"$share/fish/vendor_completions.d/quorate.fish"
 }
 
+# What watches a cluster, alerts for Prometheus and a dashboard for Grafana, into a folder.
+add_watching() {
+  install -D -m 0644 -t "$1/prometheus" "$here/prometheus/alerts.yaml"
+  install -D -m 0644 -t "$1/grafana" "$here/grafana/quorate.json"
+}
+
 # An archive of a folder that is the same whenever the folder is: OPTIONS... of tar.
 same_tar() { tar --sort=name --mtime=@0 --format=gnu "$@"; }

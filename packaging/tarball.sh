@@ -21,5 +21,6 @@ install -D -m 0644 "$here/debian/quorate.service" "$tree/$name/lib/systemd/syste
 install -D -m 0644 "$here/debian/quorate.toml" "$tree/$name/etc/quorate/quorate.toml"
 install -m 0644 "$here/../LICENSE" "$here/../README.md" "$tree/$name/"
 add_texts "$tree/$name" share
+add_watching "$tree/$name/share/quorate"
 same_tar --owner=0 --group=0 --numeric-owner -C "$tree" -c "$name" | gzip -9n >"$out/$name.tar.gz"
 echo "$out/$name.tar.gz"

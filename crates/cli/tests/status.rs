@@ -14,8 +14,8 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::{
-    Client, Home, eventually, expect_failure, free_ports, metric, metrics, output, post, quorate,
-    signal,
+    Client, Home, eventually, expect_failure, free_ports, get, metric, metrics, output, post,
+    quorate, signal,
 };
 use tokio::net::TcpSocket;
 
@@ -276,6 +276,43 @@ async fn every_name_of_the_json_is_documented() {
         missing.is_empty(),
         "docs/reference/status.md lacks {missing:?}"
     );
+}
+
+/// Every metric is on the page that explains it, in the words that the program has for it, and no other is.
+#[tokio::test]
+async fn every_metric_is_documented() {
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/metrics.md"
+    );
+    let page = std::fs::read_to_string(page).unwrap();
+    let (always, sometimes) = page.split_once("## Only somewhere").unwrap();
+    let home = Home::new();
+    let up = home.start(&["--replicas=1"]);
+    assert_eq!(get(&up.urls[0], "/readyz").await.0, 200);
+    // A replica that is busy leaves figures out.
+    let told = eventually("every figure of the store", async || {
+        let told = metrics(&up.urls[0]).await;
+        told.contains("etcd_mvcc_txn_total").then_some(told)
+    });
+    let told = told.await;
+    let mut names = BTreeSet::new();
+    for line in told.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+        let (name, help) = line.split_once(' ').unwrap();
+        names.insert(name);
+        let is_row = |row: &str| {
+            row.starts_with(&format!("| `{name}` |")) && row.ends_with(&format!("{help} |"))
+        };
+        let known = always.lines().chain(sometimes.lines()).any(is_row);
+        assert!(known, "docs/reference/metrics.md lacks {name}: {help}");
+    }
+    let documented = always.lines().filter_map(|row| row.strip_prefix("| `"));
+    for row in documented {
+        let (name, _) = row.split_once('`').unwrap();
+        // Nobody is there to have a link to.
+        let is_of_peers = name.starts_with("quorate_peer_");
+        assert!(is_of_peers || names.contains(name), "no {name} in\n{told}");
+    }
 }
 
 /// The keys of all objects, but for those of objects whose keys are no fixed names.
