@@ -2,15 +2,33 @@
 
 use crate::report::Violation;
 use crate::subject::Subject;
-use crate::world::World;
-use quorate_core::Machine;
+use crate::world::{TICK_NS, World};
+use quorate_core::{MILLIS, Machine};
 
 /// What arrives at a stopped replica beyond this is lost, as a full socket buffer loses it.
 pub(crate) const INBOX_MAX: usize = 50_000;
 /// A replica's log may not outgrow this in one seed.
 pub(crate) const DISK_BYTES_MAX: usize = 256 << 20;
+/// More waiting events than this are a queue without a bound.
+const EVENTS_MAX: usize = 1 << 20;
+/// More events than this between two ticks are messages that call forth ever more of them.
+const TICK_EVENTS_MAX: usize = 1 << 18;
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// Looks at how much waits to happen, and at how much has happened since the last tick.
+    pub(crate) fn check_events(&self, since_tick: usize) -> Result<(), Violation> {
+        let waiting = self.queue.len();
+        if waiting > EVENTS_MAX {
+            return Err(Violation::new("bound", format!("{waiting} events wait")));
+        }
+        if since_tick > TICK_EVENTS_MAX {
+            let within_ms = TICK_NS / MILLIS;
+            let what = format!("{since_tick} events within {within_ms} ms of simulated time");
+            return Err(Violation::new("bound", what));
+        }
+        Ok(())
+    }
+
     /// Looks at all queues of a replica after a turn.
     pub(crate) fn check_bounds(&mut self, index: usize) -> Result<(), Violation> {
         let node = &self.nodes[index];

@@ -36,8 +36,6 @@ use std::collections::BTreeMap;
 
 /// How often it is checked whether a phase is over.
 pub(crate) const TICK_NS: u64 = 2 * MILLIS;
-/// More waiting events than this are a queue without a bound.
-const EVENTS_MAX: usize = 1 << 20;
 
 /// Gives the protocol's configuration of a seat.
 pub(crate) type Configure<'a, M> = &'a dyn Fn(&Seat) -> Result<<M as Machine>::Config, String>;
@@ -324,6 +322,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     }
 
     fn go(&mut self) -> Result<(), Violation> {
+        let mut since_tick = 0;
         while self.phase != Phase::Done {
             let Some(event) = self.queue.next() else {
                 return Err(Violation::new(
@@ -331,12 +330,11 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                     "nothing is left to happen".into(),
                 ));
             };
-            if self.queue.len() > EVENTS_MAX {
-                return Err(Violation::new(
-                    "bound",
-                    format!("over {EVENTS_MAX} events wait"),
-                ));
-            }
+            since_tick = match event {
+                Event::Tick => 0,
+                _ => since_tick + 1,
+            };
+            self.check_events(since_tick)?;
             let happened = self.happen(event);
             self.tolerate(happened)?;
             if self.is_broken() {

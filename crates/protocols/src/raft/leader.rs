@@ -255,23 +255,30 @@ impl Replica {
     /// answers and parts would multiply each other.
     pub(super) fn on_behind(&mut self, from: MemberIndex, behind: Behind, out: &mut Out<Self>) {
         self.see_term(behind.term, out);
-        let first = self.log.first();
+        let (first, storms) = (
+            self.log.first(),
+            self.config.faults.is(Fault::AnswerRefusals),
+        );
         let Role::Leader(leader) = &mut self.role else {
             return;
         };
-        let Progress { matched, probe, .. } = leader.followers[from];
-        let is_old =
-            behind.rejected <= matched || probe.is_some_and(|probe| probe < behind.rejected);
-        if behind.term != self.term || is_old {
+        if behind.term != self.term {
             return;
         }
         leader.heard.insert(from);
+        let Progress { matched, probe, .. } = leader.followers[from];
+        let is_behind_probe = probe.is_some_and(|probe| probe < behind.rejected);
+        if behind.rejected <= matched || is_behind_probe && !storms {
+            return;
+        }
         let start = behind.hint.max(matched).max(first);
         leader.follower(from).probe = Some(start);
-        if start < behind.rejected {
-            self.send_probe(from, start, out);
-        } else {
+        if start >= behind.rejected {
             out.inform(self.config.seating.members[from], behind.delivered);
+        } else if storms {
+            self.send_log(MemberSet::only(from), start, out);
+        } else {
+            self.send_probe(from, start, out);
         }
     }
 

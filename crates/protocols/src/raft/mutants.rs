@@ -27,6 +27,8 @@ pub enum Fault {
     ReadWithoutOwnTerm,
     /// A leader's reads do not wait for the orders in its log, one of which may end the epoch.
     ReadPastOrders,
+    /// Each refusal is answered with the whole log, in as many messages as it takes.
+    AnswerRefusals,
 }
 
 /// All of them.
@@ -96,6 +98,12 @@ fn rules() -> Vec<Mutant<Replica>> {
             "a leader's reads do not wait for an order, which may end the epoch",
             |c| c.faults = Faults::only(Fault::ReadPastOrders),
             "crates/protocols/src/raft/tests/mutants.rs: hasty_reads",
+        ),
+        Mutant::new(
+            "answer-refusals",
+            "each refusal is answered with the whole log, in as many messages as it takes",
+            Sabotage::Config(|c: &mut Config| c.faults = Faults::only(Fault::AnswerRefusals)),
+            Catcher::seeds("--replicas 5", 70_000_001..70_000_002),
         ),
     ]
 }
