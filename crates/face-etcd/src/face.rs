@@ -1,6 +1,7 @@
 //! What the services share.
 
 use crate::auth::{Auth, UserOptions};
+use crate::call_counts::CallCounts;
 use crate::compactor::Retention;
 use crate::gather::Gatherer;
 use crate::room::Room;
@@ -124,6 +125,8 @@ pub(crate) struct Face {
     pub(crate) room: Arc<Room>,
     /// What probes came to, at whichever port.
     pub(crate) probe_counts: Arc<ProbeCounts>,
+    /// Calls at every port.
+    pub(crate) calls: Arc<CallCounts>,
     /// What requests and answers are charged to: their connection, except for those that come by the routes.
     pub(crate) account: Account,
     identity: Arc<OnceCell<Identity>>,
@@ -159,6 +162,7 @@ impl Face {
             slices: Arc::new(Semaphore::new(1)),
             room: Arc::default(),
             probe_counts: Arc::default(),
+            calls: Arc::default(),
             gatherer: Gatherer::new(handle.clone()),
             snapshots: Arc::new(Semaphore::new(1)),
             auth: Arc::new(Auth::new(limits.users.clone())),

@@ -4,6 +4,7 @@
 //! takes this way is `KV.Put`, `KV.Range` and `KV.Txn` without compression; everything else goes
 //! through the routes, which answer in the same words.
 
+use crate::call_counts::Method as Counted;
 use crate::codec::{decode, decode_txn};
 use crate::face::{Face, status};
 use crate::json::{self, Answering, Calls};
@@ -75,6 +76,7 @@ impl FastPath {
     fn unary<Q, M, F>(
         &self,
         request: Request<AnyBody>,
+        method: Counted,
         decode: fn(Bytes) -> Result<Q, Status>,
         ask: impl FnOnce(Arc<Face>, Asked<Q>) -> F + Send + 'static,
     ) -> Answering
@@ -84,6 +86,7 @@ impl FastPath {
         F: Future<Output = Result<Answered<Reply<M>>, Status>> + Send,
     {
         let (face, bytes_max) = (Arc::clone(&self.face), self.message_bytes_max);
+        let call = face.calls.begin(method);
         Box::pin(async move {
             let answered = async {
                 let mut charge = admit(&face.account, 0).map_err(exhausted)?;
@@ -100,6 +103,7 @@ impl FastPath {
                 respond(reply.into_inner(), charge).await
             };
             let answered = answered.await;
+            call.end(answered.as_ref().err());
             Ok(answered.unwrap_or_else(|status| status.into_http().map(ResponseBody::Routed)))
         })
     }
@@ -119,7 +123,11 @@ impl quorate_face_common::Face for FastPath {
 
     fn answer(self, request: Request<AnyBody>) -> Answering {
         if requires_leader(request.headers()) && !self.face.handle.has_quorum() {
-            let refusal = status(errors::NO_LEADER).into_http();
+            let refusal = status(errors::NO_LEADER);
+            if let Some(method) = Counted::of(request.uri().path()) {
+                self.face.calls.begin(method).end(Some(&refusal));
+            }
+            let refusal = refusal.into_http();
             return Box::pin(ready(Ok(refusal.map(ResponseBody::Routed))));
         }
         if self.serves == Serves::Http && is_call(request.headers()) {
@@ -128,14 +136,16 @@ impl quorate_face_common::Face for FastPath {
         if is_plain(&request) {
             match request.uri().path() {
                 "/etcdserverpb.KV/Put" => {
-                    return self.unary(request, decode, async |face, put| face.put(put).await);
+                    let ask = async |face: Arc<Face>, put| face.put(put).await;
+                    return self.unary(request, Counted::PUT, decode, ask);
                 }
                 "/etcdserverpb.KV/Range" => {
-                    return self
-                        .unary(request, decode, async |face, range| face.range(range).await);
+                    let ask = async |face: Arc<Face>, range| face.range(range).await;
+                    return self.unary(request, Counted::RANGE, decode, ask);
                 }
                 "/etcdserverpb.KV/Txn" => {
-                    return self.unary(request, decode_txn, async |face, txn| face.txn(txn).await);
+                    let ask = async |face: Arc<Face>, txn| face.txn(txn).await;
+                    return self.unary(request, Counted::TXN, decode_txn, ask);
                 }
                 _ => {}
             }
@@ -164,8 +174,16 @@ impl Calls for FastPath {
     }
 
     fn routed(self, request: Request<AnyBody>) -> Answering {
+        let method = Counted::of(request.uri().path());
+        let call = method.map(|method| self.face.calls.begin(method));
         let routed = self.routes.answer(request);
-        Box::pin(async move { Ok(routed.await?.map(ResponseBody::Routed)) })
+        Box::pin(async move {
+            let answer = routed.await?;
+            if let Some(call) = call {
+                call.end_with(answer.headers());
+            }
+            Ok(answer.map(ResponseBody::Routed))
+        })
     }
 }
 

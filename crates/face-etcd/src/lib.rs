@@ -10,6 +10,7 @@
 
 mod auth;
 mod authority;
+mod call_counts;
 mod cluster;
 mod codec;
 mod compactor;

@@ -19,6 +19,7 @@ impl Face {
             "The version of etcd's API that is served.",
             ("server_version", VERSION),
         );
+        self.calls.show(&mut page);
         let _ = tokio::time::timeout(FIGURES_WAIT, self.show_figures(&mut page)).await;
         page
     }

@@ -97,6 +97,8 @@ async fn metrics_have_etcds_names() {
         r#"etcd_server_version{server_version="3.7.0"} 1"#,
         r#"etcd_cluster_version{cluster_version="3.7"} 1"#,
         r#"etcd_server_id{server_id="2"} 1"#,
+        r#"grpc_server_started_total{grpc_type="unary",grpc_service="etcdserverpb.KV",grpc_method="Put"} 1"#,
+        r#"grpc_server_handled_total{grpc_type="unary",grpc_service="etcdserverpb.KV",grpc_method="Txn",grpc_code="OK"} 1"#,
         "etcd_server_is_leader 1",
         "etcd_server_is_learner 0",
         "etcd_mvcc_put_total 2",
