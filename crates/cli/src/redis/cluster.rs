@@ -159,7 +159,7 @@ impl Cluster {
     }
 
     /// Turns to the replica whose server has most of the stream: it gets the next command, and the one that gets the
-    /// cutover serves clients first. Returns the bytes that this server does not have yet; `None` if no replica answers.
+    /// cutover serves clients first. Returns the bytes that its server does not have yet; `None` if no replica answers.
     pub(super) fn turn_to_nearest(&mut self) -> Option<u64> {
         let standings = self.standings().unwrap_or_default();
         let nearest = standings.iter().min_by_key(|standing| standing.lag)?;
