@@ -6,7 +6,7 @@ use quorate_exchange::Histogram;
 use quorate_exchange::exchange::GatewayId;
 use quorate_exchange::live::{
     self, BenchOptions, BenchSeen, Compared, ExchangeOptions, GatewayOptions, Load, ReplicaOptions,
-    Tokens,
+    SiteNames, Tokens,
 };
 use std::error::Error;
 use std::future::Future;
@@ -104,12 +104,20 @@ pub(crate) fn gateway(mut options: Options) -> Done {
     if !(1..=3600).contains(&idle) {
         return Err(format!("--idle {idle}: it is 1 to 3600 seconds").into());
     }
+    let web: String = options.need("web")?;
+    let names: Option<String> = options.find("web-names")?;
+    let names: Vec<String> = names
+        .iter()
+        .flat_map(|names| names.split(','))
+        .map(str::to_owned)
+        .collect();
     let gateway = GatewayOptions {
         id: GatewayId(options.need("id")?),
         replicas: list(&mut options, "replicas")?,
         orders: options.need("orders")?,
         feed: options.need("feed")?,
-        web: options.need("web")?,
+        web_names: SiteNames::new(&web, &names)?,
+        web,
         fix,
         tokens: tokens.as_deref().map(Tokens::read).transpose()?,
         cancels_on_disconnect: options.take("cancel-on-disconnect", false)?,

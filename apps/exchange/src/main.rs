@@ -25,7 +25,7 @@ bench     starts an exchange, has participants trade, checks what everybody is t
             as up, and --rate 2000  --seconds 10  --kills 0  --way US  --jitter US  --seed 1  --followed N
 replica   runs one replica: --id N --members A,B,C --gateways ADDRESS --folder FOLDER, and options of up
 gateway   runs one gateway: --id N --replicas A,B,C --orders ADDRESS --feed ADDRESS --web ADDRESS
-            --listen-fix ADDRESS --folder FOLDER  --tokens FILE  --cancel-on-disconnect  --idle 30
+            --listen-fix ADDRESS --folder FOLDER  --tokens FILE  --cancel-on-disconnect  --idle 30  --web-names A,B
 simulate  runs seeds of an exchange in virtual time, with leaders, gateways, clocks and the network at fault, and
           checks everything that must hold; it ends at the first seed that fails: --from 0 --seeds 100
 figures   measures an exchange in virtual time, a machine for each role: 48 participants, 16 gateways, 100 symbols;

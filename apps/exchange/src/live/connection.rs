@@ -73,6 +73,14 @@ impl Outbox {
     }
 }
 
+#[cfg(test)]
+impl Outgoing {
+    /// The next message that waits to be sent.
+    pub(crate) fn try_next(&mut self) -> Option<Vec<u8>> {
+        self.messages.try_recv().ok()
+    }
+}
+
 /// Runs a connection until one of its ends has enough, or sends what is no message.
 pub(crate) async fn run<M, E>(
     stream: TcpStream,

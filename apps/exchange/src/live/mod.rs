@@ -36,3 +36,4 @@ pub use same_feed::Compared;
 pub use subscriber::Subscriber;
 pub use tokens::Tokens;
 pub use up::up;
+pub use web::SiteNames;

@@ -1,6 +1,7 @@
 //! An exchange of processes: nothing is lost or doubled while replicas that lead are killed, and participants trade
 //! over every door, as those that they prove to be.
 
+mod browsers;
 mod page;
 
 use page::Page;
@@ -448,30 +449,4 @@ fn a_fix_session_goes_on_after_both_ends_were_killed() {
         }
         assert_eq!((report.get(11), report.get(150)), (Some("2"), Some("0")));
     }
-}
-
-#[test]
-fn browsers_see_the_book_and_trade() {
-    let folder = tempfile::tempdir().unwrap();
-    let exchange = Exchange::start(folder.path(), &[], &[]);
-    let places = &exchange.places;
-    let mut buyer = Page::open(&places.webs[0]);
-    buyer.hear(r#""symbols":1,"#);
-    buyer.say("login 0");
-    buyer.say("buy 5 100");
-    buyer.hear("accepted: 0 traded, 5 wait, 0 cancelled");
-    buyer.hear(r#""buy",100,5]]}}"#);
-    let mut seller = Page::open(&places.webs[0]);
-    seller.hear(r#""bids":[[100,5,1]]"#);
-    seller.say("login 1");
-    seller.say("sell 3 99");
-    seller.hear("accepted: 3 traded, 0 wait, 0 cancelled");
-    buyer.hear("3 traded at 100");
-    buyer.hear(r#""bids":[[100,2,1]]"#);
-    let mut page = TcpStream::connect(&places.webs[0]).unwrap();
-    page.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        .unwrap();
-    let mut html = String::new();
-    page.read_to_string(&mut html).unwrap();
-    assert!(html.starts_with("HTTP/1.1 200 OK\r\n") && html.ends_with("</html>\n"));
 }

@@ -4,6 +4,19 @@ use super::connect;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+/// What the gateway at an address says to a request for a path with these fields, up to the end of the connection.
+pub(crate) fn answer(address: &str, path: &str, fields: &[(&str, &str)]) -> String {
+    let mut request = format!("GET {path} HTTP/1.1\r\n");
+    for (name, value) in fields {
+        request += &format!("{name}: {value}\r\n");
+    }
+    let mut stream = connect(address);
+    stream.write_all((request + "\r\n").as_bytes()).unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    said
+}
+
 /// A browser's end of a WebSocket.
 pub(crate) struct Page {
     stream: TcpStream,

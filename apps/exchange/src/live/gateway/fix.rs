@@ -1,10 +1,11 @@
-//! Participants whose engines speak FIX: connections, journals, and what their clients want done.
+//! Participants whose engines speak FIX: their connections and their clients, and what these hear.
 
+use super::fix_sync::{GroupSync, Held};
 use super::{Event, GatewayMachine, TICK, fix_journal};
 use crate::book::{PARTICIPANTS_MAX, ParticipantId};
 use crate::entry::{Report, Token};
 use crate::exchange::SymbolId;
-use crate::fix::{Client, FixOutput, LogonWish, Message, refusal};
+use crate::fix::{Client, LogonWish, Message, refusal};
 use crate::link::AnsweredRequest;
 use crate::live::clock;
 use crate::live::connection::{self, Outbox};
@@ -23,31 +24,46 @@ const POSITION_TICKS: u32 = 50;
 
 /// A connection, logged on or not.
 #[derive(Debug)]
-struct Connection {
-    outbox: Outbox,
+pub(super) struct Connection {
+    pub(super) outbox: Outbox,
     participant: Option<ParticipantId>,
     begun_ns: u64,
 }
 
 /// A participant with its journal, connected or not.
 #[derive(Debug)]
-struct Seat {
-    client: Client,
-    journal: Journal,
-    connection: Option<u64>,
+pub(super) struct Seat {
+    pub(super) client: Client,
+    pub(super) journal: Journal,
+    pub(super) connection: Option<u64>,
+    pub(super) held: Held,
+}
+
+impl Seat {
+    fn open(folder: &Path, participant: ParticipantId) -> io::Result<Seat> {
+        let (journal, client) = Journal::open(folder, participant)?;
+        Ok(Seat {
+            client,
+            journal,
+            connection: None,
+            held: Held::default(),
+        })
+    }
 }
 
 /// All who ever logged on here.
 #[derive(Debug, Default)]
 pub(super) struct FixDesk {
-    folder: PathBuf,
-    seats: BTreeMap<ParticipantId, Seat>,
-    connections: BTreeMap<u64, Connection>,
-    /// How far each symbol was when this was last noted on the disk.
+    pub(super) folder: PathBuf,
+    pub(super) seats: BTreeMap<ParticipantId, Seat>,
+    pub(super) connections: BTreeMap<u64, Connection>,
+    /// How far each symbol was when this was last noted.
     positions: BTreeMap<SymbolId, u64>,
     ticks: u32,
+    /// What waits for journals to be synced.
+    pub(super) sync: GroupSync,
     /// Why the gateway cannot go on.
-    failed: Option<io::Error>,
+    pub(super) failed: Option<io::Error>,
 }
 
 /// Takes connections, for as long as the gateway runs.
@@ -86,15 +102,10 @@ impl FixDesk {
         };
         let mut were_on = Vec::new();
         for participant in fix_journal::participants(folder)? {
-            let (journal, mut client) = Journal::open(folder, participant)?;
-            if client.handle_restart() {
+            let mut seat = Seat::open(folder, participant)?;
+            if seat.client.handle_restart() {
                 were_on.push(participant);
             }
-            let seat = Seat {
-                client,
-                journal,
-                connection: None,
-            };
             desk.seats.insert(participant, seat);
         }
         Ok((desk, were_on))
@@ -134,12 +145,7 @@ impl FixDesk {
     /// Has a place for a participant, new or old.
     fn seat(&mut self, participant: ParticipantId) -> io::Result<&mut Seat> {
         if !self.seats.contains_key(&participant) {
-            let (journal, client) = Journal::open(&self.folder, participant)?;
-            let seat = Seat {
-                client,
-                journal,
-                connection: None,
-            };
+            let seat = Seat::open(&self.folder, participant)?;
             self.seats.insert(participant, seat);
         }
         self.seats
@@ -159,10 +165,12 @@ impl GatewayMachine {
             }
             return;
         };
-        if let Some(seat) = self.fix.seats.get_mut(&participant) {
+        // A connection that is about to end says nothing any more.
+        let seat = self.fix.seats.get_mut(&participant);
+        if let Some(seat) = seat.filter(|seat| seat.connection == Some(connection)) {
             seat.client.handle_message(clock::now(), message);
+            self.pump(participant);
         }
-        self.pump(participant);
     }
 
     fn log_on(&mut self, connection: u64, message: &Message) -> Result<(), String> {
@@ -282,53 +290,8 @@ impl GatewayMachine {
         let mut positions = self.fix.positions.clone();
         positions.extend(told);
         if positions != self.fix.positions {
-            let written = fix_journal::write_positions(&self.fix.folder, &positions);
-            self.fix.failed = written.err().or(self.fix.failed.take());
+            self.fix.sync.note(positions.clone());
             self.fix.positions = positions;
-        }
-    }
-
-    /// Does what a client wants done, after what has changed is on the disk.
-    fn pump(&mut self, participant: ParticipantId) {
-        loop {
-            let Some(seat) = self.fix.seats.get_mut(&participant) else {
-                return;
-            };
-            if let Err(error) = seat.journal.append(&mut seat.client) {
-                let path = seat.journal.path().display();
-                self.fix.failed = Some(io::Error::other(format!("{path}: {error}")));
-                return;
-            }
-            let Some(output) = seat.client.poll_output() else {
-                return;
-            };
-            let connection = seat.connection;
-            match output {
-                FixOutput::Send(bytes) => {
-                    let found =
-                        connection.and_then(|connection| self.fix.connections.get(&connection));
-                    // One that is too slow ends, and hears what it missed when it is back.
-                    if let (Some(found), Some(connection)) = (found, connection)
-                        && !found.outbox.send(bytes)
-                    {
-                        self.fix_ended(connection);
-                    }
-                }
-                FixOutput::Submit(request) => {
-                    if !self.request(request.of(participant))
-                        && let Some(seat) = self.fix.seats.get_mut(&participant)
-                    {
-                        seat.client.handle_not_taken(&request);
-                    }
-                }
-                FixOutput::Disconnect { is_lost } => {
-                    seat.connection = None;
-                    connection.map(|connection| self.fix.connections.remove(&connection));
-                    if is_lost {
-                        self.connection_lost(participant);
-                    }
-                }
-            }
         }
     }
 }

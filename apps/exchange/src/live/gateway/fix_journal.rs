@@ -1,7 +1,8 @@
 //! The journals of participants as files, and how far symbols were.
 //!
-//! A journal is written before what it says is done, and is there after the process was killed. It is not flushed:
-//! after a crash of the machine a participant may have to begin its numbers anew.
+//! A journal is written, and synced, before what it says is done: the numbers of what an engine was sent do not go
+//! back, whether the process was killed or the machine lost its power. Syncing is the caller's
+//! ([`Journal::take_unsynced`]), so that one sync serves all that came meanwhile.
 
 use crate::book::ParticipantId;
 use crate::exchange::SymbolId;
@@ -27,6 +28,8 @@ pub(super) struct Journal {
     bytes: u64,
     /// The size from which it is written anew.
     compact_at: u64,
+    /// Whether something was written that no sync covers which has begun.
+    is_unsynced: bool,
 }
 
 fn path(folder: &Path, participant: ParticipantId) -> PathBuf {
@@ -81,6 +84,7 @@ impl Journal {
                 let mut file = create(&path)?;
                 let header = fix::header(participant);
                 file.write_all(&header)?;
+                sync_folder(&path)?;
                 (file, Client::new(participant), header.len() as u64)
             }
         };
@@ -89,6 +93,8 @@ impl Journal {
             file,
             bytes,
             compact_at: COMPACT_BYTES.max(bytes),
+            // What is read may never have come to the disk.
+            is_unsynced: true,
         };
         Ok((journal, client))
     }
@@ -97,7 +103,20 @@ impl Journal {
         &self.path
     }
 
-    /// Writes what has changed of a client.
+    /// Whether something was written that no sync covers which has begun.
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.is_unsynced
+    }
+
+    /// The file to sync, if something was written since this was last asked.
+    pub(super) fn take_unsynced(&mut self) -> io::Result<Option<File>> {
+        match std::mem::take(&mut self.is_unsynced) {
+            true => self.file.try_clone().map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Writes what has changed of a client. It survives a crash of the machine once it is synced.
     pub(super) fn append(&mut self, client: &mut Client) -> io::Result<()> {
         let record = client.take_record();
         if record.is_empty() {
@@ -105,6 +124,7 @@ impl Journal {
         }
         self.file.write_all(&record)?;
         self.bytes += record.len() as u64;
+        self.is_unsynced = true;
         match self.bytes > self.compact_at {
             true => self.compact(client),
             false => Ok(()),
@@ -118,7 +138,9 @@ impl Journal {
         let new = self.path.with_extension("new");
         let mut file = create(&new)?;
         file.write_all(&bytes)?;
+        file.sync_data()?;
         fs::rename(&new, &self.path)?;
+        sync_folder(&self.path)?;
         self.file = file;
         self.bytes = bytes.len() as u64;
         self.compact_at = COMPACT_BYTES.max(2 * self.bytes);
@@ -143,7 +165,7 @@ pub(super) fn read_positions(folder: &Path) -> io::Result<BTreeMap<SymbolId, u64
     positions.map_err(|error| io::Error::other(format!("{}: {error}", path.display())))
 }
 
-/// Notes how far symbols are.
+/// Notes how far symbols are; that is on the disk when this returns.
 pub(super) fn write_positions(
     folder: &Path,
     positions: &BTreeMap<SymbolId, u64>,
@@ -154,7 +176,16 @@ pub(super) fn write_positions(
         out.u16(symbol.0);
         out.u64(*position);
     }
-    let new = folder.join("positions.new");
-    create(&new)?.write_all(&out.bytes)?;
-    fs::rename(new, folder.join(POSITIONS))
+    let (new, path) = (folder.join("positions.new"), folder.join(POSITIONS));
+    let mut file = create(&new)?;
+    file.write_all(&out.bytes)?;
+    file.sync_data()?;
+    fs::rename(new, &path)?;
+    sync_folder(&path)
+}
+
+/// Has the name of a file survive a crash of the machine.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

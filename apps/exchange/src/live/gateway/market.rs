@@ -214,7 +214,6 @@ impl GatewayMachine {
 mod tests {
     use super::*;
     use crate::book::{Ended, Event, EventKind, OrderNumber, Owner, ParticipantId, Party, Phase};
-    use crate::exchange::GatewayId;
     use crate::live::gateway::GatewayOptions;
     use crate::live::gateway::fix::FixDesk;
 
@@ -222,18 +221,7 @@ mod tests {
     #[tokio::test]
     async fn a_book_that_cannot_be_is_shown_no_more_until_a_snapshot_comes() {
         let symbol = SymbolId(3);
-        let options = GatewayOptions {
-            id: GatewayId(1),
-            replicas: Vec::new(),
-            orders: String::new(),
-            feed: String::new(),
-            web: String::new(),
-            fix: None,
-            tokens: None,
-            cancels_on_disconnect: false,
-            idle_ns: 1_000_000_000,
-        };
-        let mut gateway = GatewayMachine::new(options, FixDesk::default()).unwrap();
+        let mut gateway = GatewayMachine::new(GatewayOptions::alone(), FixDesk::default()).unwrap();
         let event = |sequence, kind| SymbolEvent {
             symbol,
             time_ns: 1,

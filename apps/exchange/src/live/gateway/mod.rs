@@ -6,6 +6,7 @@
 mod feed;
 mod fix;
 mod fix_journal;
+mod fix_sync;
 mod links;
 mod lost;
 mod market;
@@ -16,7 +17,7 @@ use super::clock;
 use super::connection::{Outbox, WAITING_MAX};
 use super::timer::Timer;
 use super::tokens::Tokens;
-use super::web::WebMessage;
+use super::web::{SiteNames, WebMessage};
 use crate::book::ParticipantId;
 use crate::entry::{ClientMessage, Token};
 use crate::exchange::{GatewayId, SymbolId};
@@ -65,6 +66,8 @@ pub struct GatewayOptions {
     pub feed: String,
     /// The address for browsers.
     pub web: String,
+    /// The names under which browsers ask for the page, beside addresses.
+    pub web_names: SiteNames,
     /// The address for engines that speak FIX, and the folder of their journals, which no other gateway has.
     pub fix: Option<(String, PathBuf)>,
     /// Who may log in with what; without them anybody may as anyone.
@@ -73,6 +76,25 @@ pub struct GatewayOptions {
     pub cancels_on_disconnect: bool,
     /// After how long without a message a session ends, in ns.
     pub idle_ns: u64,
+}
+
+#[cfg(test)]
+impl GatewayOptions {
+    /// A gateway without replicas and addresses.
+    fn alone() -> GatewayOptions {
+        GatewayOptions {
+            id: GatewayId(1),
+            replicas: Vec::new(),
+            orders: String::new(),
+            feed: String::new(),
+            web: String::new(),
+            web_names: SiteNames::default(),
+            fix: None,
+            tokens: None,
+            cancels_on_disconnect: false,
+            idle_ns: 1_000_000_000,
+        }
+    }
 }
 
 /// What a gateway hears of.
@@ -110,7 +132,11 @@ pub async fn run(options: GatewayOptions) -> Result<(), Box<dyn Error>> {
     let (events, heard) = mpsc::channel(EVENTS_MAX);
     tokio::spawn(orders::accept(orders, events.clone()));
     tokio::spawn(feed::accept(subscribers, events.clone()));
-    tokio::spawn(web::accept(browsers, events.clone()));
+    tokio::spawn(web::accept(
+        browsers,
+        options.web_names.clone(),
+        events.clone(),
+    ));
     let (mut desk, mut were_on) = (FixDesk::default(), Vec::new());
     if let Some((address, folder)) = &options.fix {
         let engines = bound("engines", address).await?;
@@ -182,10 +208,12 @@ impl GatewayMachine {
                     fired?;
                     self.armed_ns = None;
                 }
+                synced = self.fix.sync.done() => self.fix_synced(synced),
                 _ = tick.tick() => self.tick(),
             }
             self.show();
             self.send_again();
+            self.fix_sync();
             self.fix.take_failure()?;
             self.arm()?;
         }

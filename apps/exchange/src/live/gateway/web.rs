@@ -8,9 +8,10 @@ use crate::exchange::{Action, SymbolId};
 use crate::link::{OwnOrder, ToReplica};
 use crate::live::clock;
 use crate::live::connection::{self, Outbox};
-use crate::live::web::{self, View, WebMessage, orders_text, text_frame, view_text};
+use crate::live::web::{self, SiteNames, View, WebMessage, orders_text, text_frame, view_text};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
@@ -86,21 +87,27 @@ impl Wish {
 }
 
 /// Takes browsers, for as long as the gateway runs.
-pub(super) async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
+pub(super) async fn accept(listener: TcpListener, names: SiteNames, events: mpsc::Sender<Event>) {
+    let names = Arc::new(names);
     for session in FIRST_SESSION.. {
         let Ok((stream, _)) = listener.accept().await else {
             // Too many files are open: some connection has to end first.
             tokio::time::sleep(TICK).await;
             continue;
         };
-        let events = events.clone();
+        let (names, events) = (Arc::clone(&names), events.clone());
         // What a browser does wrong is its own business.
-        tokio::spawn(async move { serve(session, stream, events).await });
+        tokio::spawn(async move { serve(session, stream, &names, events).await });
     }
 }
 
-async fn serve(session: u64, stream: TcpStream, events: mpsc::Sender<Event>) -> io::Result<()> {
-    let Some(stream) = web::serve(stream).await? else {
+async fn serve(
+    session: u64,
+    stream: TcpStream,
+    names: &SiteNames,
+    events: mpsc::Sender<Event>,
+) -> io::Result<()> {
+    let Some(stream) = web::serve(stream, names).await? else {
         return Ok(());
     };
     let (outbox, outgoing) = Outbox::new();

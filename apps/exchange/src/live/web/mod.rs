@@ -1,9 +1,11 @@
 //! A gateway's web page: one page, and a WebSocket that shows a symbol and takes orders.
 
 mod json;
+mod names;
 mod websocket;
 
 pub(super) use json::{View, notice_text, orders_text, report_text, view_text};
+pub use names::SiteNames;
 pub(super) use websocket::{WebMessage, text_frame};
 
 use std::collections::BTreeMap;
@@ -19,14 +21,30 @@ const HEAD_MAX: usize = 8 << 10;
 /// How long a browser may take to send its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves a request: the page, or the beginning of a WebSocket, whose stream is returned.
-pub(super) async fn serve(mut stream: TcpStream) -> io::Result<Option<TcpStream>> {
+/// What somebody is told who asks for another host.
+const OTHER_HOST: &str = "the Host that was asked for is not known here: use the address at which the gateway listens, \
+                          localhost, or a name that --web-names has\n";
+
+/// Serves a request: the page, or the beginning of a WebSocket, whose stream is returned. Under a name that is not
+/// known here nothing is served.
+pub(super) async fn serve(
+    mut stream: TcpStream,
+    names: &SiteNames,
+) -> io::Result<Option<TcpStream>> {
+    let came_in_at = stream.local_addr()?.ip();
     let head = tokio::time::timeout(HEAD_TIMEOUT, read_head(&mut stream)).await;
     let Ok(Some(head)) = head.map_err(io::Error::other)? else {
         return Ok(None);
     };
     let response = match Head::parse(&head) {
         None => page("400 Bad Request", "text/plain", "that is no request\n"),
+        Some(head)
+            if !head
+                .host()
+                .is_some_and(|host| names.admit(host, came_in_at)) =>
+        {
+            page("421 Misdirected Request", "text/plain", OTHER_HOST)
+        }
         Some(head) => match (head.path, head.upgrade()) {
             ("/feed", Ok(key)) => {
                 stream
@@ -86,9 +104,17 @@ impl<'a> Head<'a> {
         let mut fields = BTreeMap::new();
         for line in lines.filter(|line| !line.is_empty()) {
             let (name, value) = line.split_once(':')?;
-            fields.insert(name.to_ascii_lowercase(), value.trim());
+            let before = fields.insert(name.to_ascii_lowercase(), value.trim());
+            // What is checked must be what others on the way have looked at.
+            if before.is_some() && ["host", "origin"].contains(&&*name.to_ascii_lowercase()) {
+                return None;
+            }
         }
         Some(Head { path, fields })
+    }
+
+    fn host(&self) -> Option<&'a str> {
+        self.fields.get("host").copied()
     }
 
     /// The key of a request for a WebSocket. A page of another site gets none: a browser would trade for it.
@@ -99,7 +125,7 @@ impl<'a> Head<'a> {
         let key = key.ok_or("this is for a WebSocket\n")?;
         if let Some(origin) = field("origin") {
             let site = origin.split_once("://").map(|(_, site)| site);
-            if site != field("host") {
+            if site.is_none() || site != self.host() {
                 return Err("the page is of another site\n");
             }
         }
@@ -133,6 +159,9 @@ mod tests {
                 .upgrade()
                 .is_err()
         );
+        let none = head(&format!("{with}\r\nOrigin: null"));
+        assert!(Head::parse(&none).unwrap().upgrade().is_err());
+        assert!(Head::parse(&head("Host: example.org")).is_none());
         assert!(Head::parse("POST / HTTP/1.1\r\n\r\n").is_none());
         assert!(Head::parse("GET / HTTP/1.1\r\nno field\r\n\r\n").is_none());
     }
