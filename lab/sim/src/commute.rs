@@ -154,6 +154,7 @@ fn simulator(options: &CommuteOptions, point: Point) -> Result<Simulator, String
             keys: options.keys,
             skew: options.skew,
             keys_each: point.keys_each,
+            value_bytes: 0,
         },
         clients: 1,
         is_led: false,

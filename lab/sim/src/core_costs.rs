@@ -16,6 +16,17 @@ pub(crate) struct CorePlan {
     pub(crate) costs: CoreCosts,
     /// What a flush takes, ns.
     pub(crate) flush_ns: u64,
+    /// The real server beside each replica, if there is one.
+    pub(crate) server: Option<ServerPlan>,
+}
+
+/// A server beside each replica that carries out every command, on a core of its own.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct ServerPlan {
+    /// Time of its core for a command, ns.
+    pub(crate) command_ns: u64,
+    /// What the replica writes to it for a command, bytes.
+    pub(crate) command_bytes: u64,
 }
 
 impl CoreCosts {

@@ -39,7 +39,7 @@ pub struct Measured {
     pub figures: BTreeMap<&'static str, u64>,
     /// How long was measured what was offered, ns.
     pub lasted_offers_ns: u64,
-    /// How long the cores of replicas and then gateways were busy meanwhile, where cores count, ns.
+    /// How long the cores of replicas, gateways and servers were busy meanwhile, where cores count, ns.
     pub cores_busy_ns: Vec<u64>,
     /// Messages by sender, receiver and the first word of what they say; only if they were to be counted.
     pub messages: BTreeMap<(usize, usize, String), u64>,

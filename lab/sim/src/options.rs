@@ -2,7 +2,7 @@
 
 use crate::capacity::CapacityOptions;
 use crate::commute::CommuteOptions;
-use crate::load::LoadOptions;
+use crate::load;
 use crate::speed::SpeedOptions;
 use crate::wan::WanOptions;
 use clap::{Args, Subcommand, ValueEnum};
@@ -38,7 +38,9 @@ pub enum SimReport {
     /// What it brings that writes of different keys may pass each other: fast path, hold time, latency
     Commute(CommuteOptions),
     /// Latency against load where cores are the limit, of protocols and of ways to run one
-    Load(LoadOptions),
+    Load(load::LoadOptions),
+    /// What a Redis does behind protocols of what it does alone, with a core for each role: Nezha's Figure 12
+    RedisShare(load::ShareOptions),
     /// How fast seeds run on one core: times real time, and operations a second under full load
     Speed(SpeedOptions),
 }

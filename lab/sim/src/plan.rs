@@ -132,6 +132,8 @@ pub(crate) struct Spread {
     pub(crate) skew: f64,
     /// Keys of each write, one or two.
     pub(crate) keys_each: usize,
+    /// Bytes of a value, at least.
+    pub(crate) value_bytes: usize,
 }
 
 impl Plan {

@@ -29,6 +29,7 @@ pub fn run(args: &SimArgs) -> ExitCode {
         Some(SimReport::Wan(options)) => wan::run(options),
         Some(SimReport::Commute(options)) => commute::run(options),
         Some(SimReport::Load(options)) => load::run(options),
+        Some(SimReport::RedisShare(options)) => load::run_share(options),
         Some(SimReport::Speed(options)) => speed::run(options),
     }
 }

@@ -75,7 +75,7 @@ impl Schedule {
     pub(crate) fn cores(&self, replicas: usize) -> Option<Cores> {
         let offers = self.offers()?;
         let plan = offers.cores?;
-        Some(Cores::new(replicas + offers.gateways, plan))
+        Some(Cores::new(replicas, offers.gateways, plan))
     }
 
     /// Those of so many replicas that take requests.

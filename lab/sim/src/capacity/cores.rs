@@ -2,7 +2,8 @@
 //!
 //! A replica or a gateway has one core. What comes takes it for the socket and for the step of the
 //! protocol, what leaves for the socket; a turn waits until the core has done what came before it, and
-//! meanwhile more comes.
+//! meanwhile more comes. A real server beside a replica has another core, and replies once it has carried out what
+//! came before.
 
 use super::serial::Serial;
 use crate::core_costs::CorePlan;
@@ -17,24 +18,47 @@ const HEADER_BYTES: usize = 16;
 /// An answer to a write, with what is around it.
 const ANSWER_BYTES: usize = 64;
 
-/// The cores of all replicas and gateways.
+/// The cores of all replicas and gateways, and of the servers beside replicas.
 pub(crate) struct Cores {
     plan: CorePlan,
     /// By endpoint: replicas, then gateways.
     all: Vec<Serial>,
+    /// By replica; idle where there are no servers.
+    servers: Vec<Serial>,
 }
 
 impl Cores {
-    pub(crate) fn new(endpoints: usize, plan: CorePlan) -> Cores {
+    pub(crate) fn new(replicas: usize, gateways: usize, plan: CorePlan) -> Cores {
         Cores {
             plan,
-            all: vec![Serial::default(); endpoints],
+            all: vec![Serial::default(); replicas + gateways],
+            servers: vec![Serial::default(); replicas],
         }
     }
 
-    /// How long each was busy until now.
+    /// How long each was busy until now: replicas, gateways, servers.
     pub(crate) fn busy_ns(&self, now_ns: u64) -> Vec<u64> {
-        self.all.iter().map(|core| core.busy_ns(now_ns)).collect()
+        let all = self.all.iter().chain(&self.servers);
+        all.map(|core| core.busy_ns(now_ns)).collect()
+    }
+
+    /// The servers of all replicas are given a command: how long until that of one of them has replied. Other replicas
+    /// learn up to a message's delay later what is to be done; for how much their servers do, that is the same.
+    fn servers_reply_ns(&mut self, now_ns: u64, replica: usize) -> u64 {
+        let Some(server) = self.plan.server else {
+            return 0;
+        };
+        let relayed_ns = self.plan.costs.socket(server.command_bytes)
+            + self.plan.costs.socket(ANSWER_BYTES as u64);
+        let mut replies_ns = now_ns;
+        for (at, (core, line)) in self.all.iter_mut().zip(&mut self.servers).enumerate() {
+            core.take(now_ns, relayed_ns as u64);
+            let done_ns = line.take(now_ns, server.command_ns);
+            if at == replica {
+                replies_ns = done_ns;
+            }
+        }
+        replies_ns - now_ns
     }
 }
 
@@ -78,9 +102,21 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         cores.all[endpoint].take(now_ns, takes_ns as u64) - now_ns
     }
 
-    /// An answer leaves: how long until the socket has it.
+    /// An answer leaves: how long until the socket has it. Where replicas have servers, theirs has to have replied; a
+    /// gateway has the leader's reply a message later.
     pub(crate) fn core_answers_ns(&mut self, endpoint: usize) -> u64 {
-        self.core_sends_ns(endpoint, ANSWER_BYTES)
+        let (now_ns, replicas) = (self.queue.now_ns(), self.nodes.len());
+        let leader = self.meter.as_ref().and_then(|meter| meter.decider);
+        let replica = match endpoint < replicas {
+            true => endpoint,
+            false => leader.unwrap_or(0),
+        };
+        let cores = self.cores.as_mut();
+        let mut replies_ns = cores.map_or(0, |cores| cores.servers_reply_ns(now_ns, replica));
+        if replies_ns > 0 && endpoint >= replicas {
+            replies_ns += self.plan.links.delay_min_ns + self.plan.links.jitter_ns;
+        }
+        replies_ns.max(self.core_sends_ns(endpoint, ANSWER_BYTES))
     }
 
     /// How long until a flush is done that begins when the core is free; `None` where cores do not

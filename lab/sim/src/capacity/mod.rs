@@ -31,6 +31,7 @@ pub(crate) use cores::Cores;
 pub(crate) use costs::PerMessage;
 pub(crate) use drive::RigOf;
 pub(crate) use rig::{Reading, Rig, RigPlan};
+pub(crate) use serial::Serial;
 pub(crate) use steps::Hosts;
 pub(crate) use wires::Tick;
 

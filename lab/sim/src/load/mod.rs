@@ -7,22 +7,23 @@
 
 mod costs;
 mod page;
+mod share;
 mod systems;
 
-use crate::calm::{Calm, Cluster, Paths};
+use crate::calm::{Calm, Paths};
 use crate::core_costs::{CoreCosts, CorePlan};
 use crate::meter::share_of;
 use crate::parallel::run_all;
 use crate::plan::{Arrivals, Spread};
 use crate::simulator::Simulator;
-use crate::steady::Offers;
 use clap::Args;
 use costs::Costs;
-use quorate_core::{MICROS, MILLIS, SECONDS};
-use std::collections::BTreeMap;
+use quorate_core::{MICROS, SECONDS};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use systems::System;
+
+pub(crate) use share::{ShareOptions, run as run_share};
 
 /// Options: the clusters, and what is written.
 #[derive(Args, Clone, Debug)]
@@ -193,36 +194,26 @@ fn points(options: &LoadOptions) -> Vec<Point> {
 
 fn simulator(options: &LoadOptions, costs: CoreCosts, point: Point) -> Result<Simulator, String> {
     let system = point.system;
-    let mut params: BTreeMap<String, String> = system.params();
+    let mut cluster = system.cluster(point.replicas);
     if system.protocol == "nezha" {
-        params.extend(options.param.iter().cloned());
+        cluster.params.extend(options.param.iter().cloned());
     }
-    let cluster = Cluster {
-        protocol: system.protocol,
-        replicas: point.replicas.into(),
-        durability: system.durability,
-        params,
-    };
     let (arrivals, clients) = match point.pace {
         Pace::Rate(rate) => (Arrivals::About(SECONDS / rate), 1),
         Pace::Clients(count) => (Arrivals::Answered, count as usize),
     };
-    let offers = Offers {
-        spread: Spread {
-            keys: KEYS,
-            skew: SKEW,
-            keys_each: 1,
-        },
-        clients,
-        is_led: system.is_led,
-        gateways: system.gateways,
-        are_clients_far: !system.is_linked,
-        cores: Some(CorePlan {
-            costs,
-            flush_ns: options.flush_us * MICROS,
-        }),
-        lasts_ns: options.duration_ms * MILLIS,
+    let spread = Spread {
+        keys: KEYS,
+        skew: SKEW,
+        keys_each: 1,
+        value_bytes: 0,
     };
+    let cores = CorePlan {
+        costs,
+        flush_ns: options.flush_us * MICROS,
+        server: None,
+    };
+    let offers = system.offers(spread, clients, cores, options.duration_ms);
     options.calm.simulator(&cluster, arrivals, offers)
 }
 

@@ -1,6 +1,10 @@
 //! Protocols, and ways to run one.
 
-use quorate_core::Durability;
+use crate::calm::Cluster;
+use crate::core_costs::CorePlan;
+use crate::plan::Spread;
+use crate::steady::Offers;
+use quorate_core::{Durability, MILLIS};
 use std::collections::BTreeMap;
 
 /// What is measured.
@@ -90,7 +94,36 @@ impl System {
         found.ok_or_else(|| format!("known are {}", ALL.map(|system| system.name).join(", ")))
     }
 
-    pub(super) fn params(&self) -> BTreeMap<String, String> {
+    /// A cluster of this many replicas.
+    pub(super) fn cluster(&self, replicas: u16) -> Cluster<'static> {
+        Cluster {
+            protocol: self.protocol,
+            replicas: replicas.into(),
+            durability: self.durability,
+            params: self.params(),
+        }
+    }
+
+    /// What so many clients write, measured for so many virtual ms.
+    pub(super) fn offers(
+        &self,
+        spread: Spread,
+        clients: usize,
+        cores: CorePlan,
+        duration_ms: u64,
+    ) -> Offers {
+        Offers {
+            spread,
+            clients,
+            is_led: self.is_led,
+            gateways: self.gateways,
+            are_clients_far: !self.is_linked,
+            cores: Some(cores),
+            lasts_ns: duration_ms * MILLIS,
+        }
+    }
+
+    fn params(&self) -> BTreeMap<String, String> {
         let params = self.params.iter();
         let owned = params.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         owned.collect()

@@ -173,8 +173,8 @@ pub(crate) struct PlainLoad {
     keys: u8,
     /// By client, what it read last, for a write on the condition that nothing has changed.
     read: Vec<Versions>,
-    /// The keys of writes that come by themselves, and how many of them each names.
-    spread: Option<(Keys, usize)>,
+    /// The keys of writes that come by themselves, how many of them each names, and the least bytes of a value.
+    spread: Option<(Keys, usize, usize)>,
 }
 
 impl Workload<Store> for PlainLoad {
@@ -182,9 +182,10 @@ impl Workload<Store> for PlainLoad {
         PlainLoad {
             keys: load.keys,
             read: vec![Versions::new(); load.clients],
-            spread: load
-                .spread
-                .map(|spread| (Keys::new(spread.keys, spread.skew), spread.keys_each)),
+            spread: load.spread.map(|spread| {
+                let keys = Keys::new(spread.keys, spread.skew);
+                (keys, spread.keys_each, spread.value_bytes)
+            }),
         }
     }
 
@@ -221,11 +222,12 @@ impl Workload<Store> for PlainLoad {
     }
 
     fn arrive(&mut self, rng: &mut Rng, next_value: &mut u64) -> (u8, Request) {
-        let value = Bytes::from(take(next_value).to_string());
-        let Some((keys, keys_each)) = &self.spread else {
-            let key = rng.u8(..self.keys);
+        let number = take(next_value);
+        let Some((keys, keys_each, value_bytes)) = &self.spread else {
+            let (key, value) = (rng.u8(..self.keys), Bytes::from(number.to_string()));
             return (key, Request::Write(Write::put(name(key), value)));
         };
+        let value = Bytes::from(format!("{number:0>value_bytes$}"));
         // As many draws for one as for two.
         let drawn = [(); 2].map(|()| keys.choose(rng));
         let mut write = Write::default();

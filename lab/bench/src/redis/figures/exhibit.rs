@@ -185,7 +185,7 @@ pub(super) fn nezha_12(large_field_size: usize) -> Exhibit {
                   are nor how records are chosen, so there are three settings, the last one with records that make \
                   Redis alone as slow as the paper's. Here all processes and the clients share a machine, so that \
                   each replica's server costs the others CPU time; the paper's had a machine each. Its Fast Paxos \
-                  and NOPaxos are not here, nor is virtual time with a core for each role.",
+                  and NOPaxos are not here; `quorate-lab sim redis-share` has a core for each role.",
         file: "redis-nezha-12.svg",
         bars: &NEZHA_BARS,
         settings: vec![
