@@ -21,6 +21,7 @@ pub use registry::any::{AnySabotaged, AnySabotagedConfig};
 pub use registry::catalogue::Registered;
 pub use registry::flags::{AUTO, Flag, FlagKind};
 pub use registry::paper::{About, Paper, Setting, Shares};
+pub use registry::protocol_set::{Only, ProtocolSet};
 pub use registry::remote_gateways::{
     RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config,
 };

@@ -82,6 +82,7 @@ pub(crate) fn asking(
                 supported: SupportedVersions::SHIPPED,
                 rejoin: Rejoin::NewMember,
                 folder,
+                catalogue: options.catalogue,
             };
             let joined = join_unless(asked, &[port], abandoned)?;
             Ok(Place {
@@ -129,7 +130,7 @@ fn epoch(options: &Options, incarnation: impl Fn(ReplicaId) -> Incarnation) -> E
         number: 1,
         first_slot: Slot(0),
         members: options.members.keys().map(member).collect(),
-        protocol: options.protocol.name().to_owned(),
+        protocol: options.protocol.to_owned(),
         durability: options.durability.core(),
         seed: options.cluster_id().0 as u64,
         params: options.params.clone(),

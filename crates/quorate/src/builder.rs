@@ -9,28 +9,37 @@ use crate::replicated::Replicated;
 use crate::security::peer_security;
 use crate::state_machine::StateMachine;
 use quorate_core::ReplicaId;
+use quorate_protocols::{Only, Protocol as OwnProtocol, ProtocolSet, Registered, names};
 use quorate_server::{
-    Layout, MemberInfo, PeerLinks, PeerSecurity, ServerConfig, ServerError, bind, bind_datagrams,
-    embed,
+    Embedded, Layout, MemberInfo, PeerLinks, PeerSecurity, ServerConfig, ServerError, bind,
+    bind_datagrams, embed, embed_with,
 };
 use std::fmt;
-use std::marker::PhantomData;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Options of a [`Node`]; see [`Node::builder`].
 pub struct NodeBuilder<S: StateMachine> {
     pub(crate) options: Options,
-    of: PhantomData<fn() -> S>,
+    /// Starts a replica that has the protocols of the options.
+    run: Run<S>,
 }
+
+/// Starts a replica of a state machine.
+type Run<S> = fn(ServerConfig, Replicated<S>) -> Running<S>;
+
+/// A replica that is being started.
+type Running<S> =
+    Pin<Box<dyn Future<Output = Result<Embedded<Replicated<S>>, ServerError>> + Send>>;
 
 impl<S: StateMachine> Clone for NodeBuilder<S> {
     fn clone(&self) -> Self {
         NodeBuilder {
             options: self.options.clone(),
-            of: PhantomData,
+            run: self.run,
         }
     }
 }
@@ -53,7 +62,7 @@ impl<S: StateMachine> NodeBuilder<S> {
     fn new(cluster: &str, id: u16) -> Self {
         NodeBuilder {
             options: Options::new(cluster, id),
-            of: PhantomData,
+            run: |config, app| Box::pin(embed(config, app)),
         }
     }
 
@@ -89,7 +98,26 @@ impl<S: StateMachine> NodeBuilder<S> {
     /// Sets the protocol of a new cluster. One that exists goes on with its own.
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.options.has_own_protocol = false;
+        self.among::<Registered>(protocol.name())
+    }
+
+    /// Runs a protocol of the program's own, in the place of those that come with the library: a machine without I/O
+    /// (`quorate_core::Machine`), and what the library has to know of it. Log, snapshots, sessions and connections are
+    /// as for any other. All members of the cluster are given the same protocol, and it is the only one they have:
+    /// the cluster cannot change to another.
+    ///
+    /// What holds of a cluster then rests on the protocol: try it in the simulator first (`quorate-testing`).
+    #[must_use]
+    pub fn own_protocol<P: OwnProtocol>(mut self) -> Self {
+        self.options.has_own_protocol = true;
+        self.among::<Only<P>>(P::NAME)
+    }
+
+    fn among<P: ProtocolSet>(mut self, protocol: &'static str) -> Self {
         self.options.protocol = protocol;
+        self.options.catalogue = P::CATALOGUE;
+        self.run = |config, app| Box::pin(embed_with::<_, P>(config, app));
         self
     }
 
@@ -200,14 +228,20 @@ impl<S: StateMachine> NodeBuilder<S> {
             ..ServerConfig::embedded(place.folder, peers, place.others)
         };
         let app = Replicated::<S>::telling(effects.clone());
-        let embedded = embed(config, app).await?;
+        let embedded = (self.run)(config, app).await?;
         Ok(Node::new(embedded, effects, scheme, options.timeout))
     }
 }
 
 impl Options {
     fn check(&self) -> Result<(), StartError> {
-        let me = self.me;
+        let (me, protocol) = (self.me, self.protocol);
+        if self.has_own_protocol && names().contains(&protocol) {
+            return Err(StartError::new(format!(
+                "{protocol:?} is a protocol of the library: the program's own needs another name, so that no node \
+                 takes one for the other"
+            )));
+        }
         match self.members.get(&me) {
             None => Err(StartError::new(format!(
                 "node {me} is not among the members: add it with .member({me}, \"host:port\")"

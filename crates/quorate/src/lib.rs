@@ -56,6 +56,7 @@
 //! | write a state with serde | [`encode`], [`decode`], [`FormatError`] |
 //! | set a node up | [`Node::builder`], [`NodeBuilder`], [`Protocol`], [`Durability`], [`Clock`] |
 //! | reach the others | [`Transport`], [`Rings`], [`Tls`] |
+//! | bring a protocol | [`NodeBuilder::own_protocol`] |
 //! | run it | [`Node`], [`Status`], [`MemberStatus`], [`StartError`] |
 //! | ask | [`Node::submit`], [`Node::query`], [`Freshness`], [`Error`] |
 //! | ask again without doing it twice | [`Client`], [`ClientId`], [`RequestId`] |

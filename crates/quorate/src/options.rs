@@ -1,6 +1,7 @@
 //! What a node is told before it starts.
 
-use quorate_core::{ClusterId, Durability as CoreDurability, Incarnation, ReplicaId};
+use quorate_core::{Catalogue, ClusterId, Durability as CoreDurability, Incarnation, ReplicaId};
+use quorate_protocols::{ProtocolSet, Registered};
 use quorate_server::{ClockSource, Rings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -124,7 +125,11 @@ pub(crate) struct Options {
     pub(crate) members: BTreeMap<ReplicaId, String>,
     pub(crate) listen: Option<String>,
     pub(crate) folder: PathBuf,
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: &'static str,
+    /// Whether it is the program's own.
+    pub(crate) has_own_protocol: bool,
+    /// The protocols that the node has.
+    pub(crate) catalogue: &'static dyn Catalogue,
     pub(crate) params: BTreeMap<String, String>,
     pub(crate) durability: Durability,
     pub(crate) transport: Transport,
@@ -149,7 +154,9 @@ impl Options {
             members: BTreeMap::new(),
             listen: None,
             folder: PathBuf::from(format!("{cluster}-{id}")),
-            protocol: Protocol::default(),
+            protocol: Protocol::default().name(),
+            has_own_protocol: false,
+            catalogue: Registered::CATALOGUE,
             params: BTreeMap::new(),
             durability: Durability::default(),
             transport: Transport::default(),

@@ -30,7 +30,7 @@ use quorate_host::{
     Answer, Comparison, Completed, Countdowns, Directive, Driver, Effects, Flush, Host, HostEvent,
     Request as HostRequest, drive,
 };
-use quorate_protocols::AnyMachine;
+use quorate_protocols::ProtocolSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,8 +60,8 @@ pub(crate) struct Inputs<A: Application> {
 }
 
 /// The core of a replica: its host, and everything it acts with.
-pub(crate) struct Core<A: Application> {
-    pub(crate) host: Host<AnyMachine, TimedApp<A>>,
+pub(crate) struct Core<A: Application, P: ProtocolSet> {
+    pub(crate) host: Host<P::Machine, TimedApp<A>>,
     pub(crate) folder: Folder,
     /// `None` for a replica that lives in memory.
     pub(crate) disk: Option<Disk>,
@@ -137,7 +137,7 @@ impl<A: Application> CoreState<A> {
     }
 }
 
-impl<A: Application> Core<A> {
+impl<A: Application, P: ProtocolSet> Core<A, P> {
     /// Writes what opening the host asked for and records that the replica has started, before
     /// anything is said to anybody. What else the host wants is for the first turn.
     pub(crate) fn begin(&mut self) -> Result<Effects<A::Answer>, ServerError> {

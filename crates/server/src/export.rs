@@ -6,7 +6,7 @@ use crate::offline::OfflineFiles;
 use crate::run::host_config;
 use quorate_core::{Application, Boot, Durability, Slot};
 use quorate_host::{Export, Exported, Limits};
-use quorate_protocols::AnyMachine;
+use quorate_protocols::{AnyMachine, Registered};
 
 /// What an export tells, in this order: one beginning, then every slot.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub fn export<A: Application>(
         let why = "its replicas live in memory and keep no log".to_owned();
         return Err(ServerError::Epoch(why));
     }
-    let config = host_config(meta, Boot(0), Limits::default(), 0)?;
+    let config = host_config::<Registered>(meta, Boot(0), Limits::default(), 0, None)?;
     let dir = folder.log_dir();
     let mut source = OfflineFiles::new(folder);
     let log = |error| ServerError::Log {

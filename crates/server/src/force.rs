@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quorate_core::{Application, Boot, ClusterId, Durability, Member, Payload, PayloadId, Slot};
 use quorate_host::force::{NewDisk, Survivor, rebuild};
 use quorate_host::{Fragment, Limits, LogSource};
-use quorate_protocols::AnyMachine;
+use quorate_protocols::{AnyMachine, Registered};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
@@ -114,7 +114,7 @@ fn make<A: Application>(
     let mut new = NewCluster {
         disk: Disk::open(folders)?,
         files: NewDisk::new(
-            &host_config(&meta, Boot(random_u64()?), Limits::default(), 0)?,
+            &host_config::<Registered>(&meta, Boot(random_u64()?), Limits::default(), 0, None)?,
             epoch + 1,
         ),
         payloads: 0,
@@ -167,7 +167,7 @@ struct SurvivorFiles<A> {
 
 impl<A: Application> SurvivorFiles<A> {
     fn read(folder: &Folder, app: &A) -> Result<Self, ServerError> {
-        let config = host_config(folder.meta(), Boot(0), Limits::default(), 0)?;
+        let config = host_config::<Registered>(folder.meta(), Boot(0), Limits::default(), 0, None)?;
         let mut source = OfflineFiles::new(folder);
         let survivor = Survivor::read::<AnyMachine>(&config, &mut source, app.empty());
         let survivor = survivor.map_err(|error| ServerError::Log {

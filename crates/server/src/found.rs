@@ -12,7 +12,7 @@ use quorate_core::{Application, Boot, Durability, Slot};
 use quorate_host::epochs::Alarm;
 use quorate_host::force::NewDisk;
 use quorate_host::{Limits, write_first_snapshot};
-use quorate_protocols::AnyMachine;
+use quorate_protocols::{AnyMachine, Registered};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,8 @@ fn make<A: Application>(
     let mut first: Option<(PathBuf, Slot)> = None;
     for (dir, meta) in replicas {
         let folders = begin_folder(dir)?;
-        let config = host_config(meta, Boot(random_u64()?), Limits::default(), 0)?;
+        let config =
+            host_config::<Registered>(meta, Boot(random_u64()?), Limits::default(), 0, None)?;
         let mut files = NewDisk::new(&config, meta.epoch.number);
         flush(&mut Disk::open(&folders)?, &mut files)?;
         let snapshots = SnapshotFiles::open(&folders.snapshots)?;

@@ -13,7 +13,7 @@ use crate::replies::Reply;
 use quorate_core::{Application, Member, Now, ReplicaId};
 use quorate_host::epochs::{AlarmChange, Edit, Expect, GroupState, Order, Reconfigure, Scope};
 use quorate_host::{ALARM_LEVEL, Directive, FIRST_LEVEL, Request as HostRequest, USERS_LEVEL};
-use quorate_protocols::{names, unknown_protocol};
+use quorate_protocols::ProtocolSet;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::oneshot;
 
@@ -146,7 +146,7 @@ fn host_port(url: &str) -> &str {
     rest.split('/').next().unwrap_or(rest)
 }
 
-impl<A: Application> Core<A> {
+impl<A: Application, P: ProtocolSet> Core<A, P> {
     /// Has connections to whom the group consists of by now.
     pub(crate) fn meet(&mut self) {
         let state = self.host.look().epochs();
@@ -303,8 +303,8 @@ impl<A: Application> Core<A> {
             }),
             GroupChange::Remove(id) if !is_listed(*id) => Err(ChangeError::Unknown(*id)),
             GroupChange::Remove(id) => self.reconfigure(&Edit::Remove(*id)),
-            GroupChange::Protocol { name, .. } if !names().contains(&name.as_str()) => {
-                Err(ChangeError::Refused(unknown_protocol(name)))
+            GroupChange::Protocol { name, .. } if !P::names().contains(&name.as_str()) => {
+                Err(ChangeError::Refused(P::unknown(name)))
             }
             GroupChange::Protocol { name, params } => self.reconfigure(&Edit::Protocol {
                 name: name.clone(),

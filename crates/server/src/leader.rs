@@ -10,13 +10,14 @@ use crate::handle::FIRST_TERM;
 use quorate_core::{Application, Introspect, Now, ReplicaId};
 use quorate_host::USERS_LEVEL;
 use quorate_host::epochs::Order;
+use quorate_protocols::ProtocolSet;
 
 /// How long the leader that is named may be out of reach before another one is named, in ns.
 const UNREACHED_NS: u64 = 1_000_000_000;
 /// A term that no leader follows.
 const NEVER: u64 = u64::MAX;
 
-impl<A: Application> Core<A> {
+impl<A: Application, P: ProtocolSet> Core<A, P> {
     /// The member that this replica names as the leader: the first one that it reaches, before the group has named any.
     pub(crate) fn leader(&self) -> Option<ReplicaId> {
         if !self.has_quorum() {

@@ -91,7 +91,8 @@ pub use quorate_host::{
 };
 pub use quorum::Quorum;
 pub use run::{
-    Embedded, FaceContext, Layout, PeerLinks, SLOW_REQUEST, ServerConfig, Serving, embed, run,
+    Embedded, FaceContext, Layout, PeerLinks, SLOW_REQUEST, ServerConfig, Serving, embed,
+    embed_with, run,
 };
 pub use security::{
     ClientListeners, ClientPorts, Connection, Door, Listener, bind, bind_datagrams,

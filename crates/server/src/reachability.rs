@@ -6,8 +6,9 @@ use crate::quorum::Quorum;
 use quorate_core::{Application, Now, ReplicaId};
 use quorate_host::Directive;
 use quorate_host::epochs::{Alarm, AlarmKind, Scope};
+use quorate_protocols::ProtocolSet;
 
-impl<A: Application> Core<A> {
+impl<A: Application, P: ProtocolSet> Core<A, P> {
     /// Whether so many members are there that they decide.
     pub(crate) fn has_quorum(&self) -> bool {
         self.reachable_members() >= self.host.look().quorum()

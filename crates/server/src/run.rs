@@ -35,7 +35,7 @@ pub(crate) use open::host_config;
 use open::open_host;
 use quorate_core::{Application, Boot, ReplicaId};
 use quorate_host::Host;
-use quorate_protocols::AnyMachine;
+use quorate_protocols::{ProtocolSet, Registered};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
 use std::io;
@@ -248,6 +248,22 @@ where
     A::Answer: Send + 'static,
     A::Cut: Send,
 {
+    embed_with::<A, Registered>(config, app).await
+}
+
+/// Starts a replica as [`embed`] does, of a cluster that runs one of these protocols.
+///
+/// # Errors
+/// Those of [`embed`]; [`ServerError::Epoch`] where its folder names another protocol.
+pub async fn embed_with<A: Application + Send + 'static, P: ProtocolSet>(
+    config: ServerConfig,
+    app: A,
+) -> Result<Embedded<A>, ServerError>
+where
+    A::Query: Send + 'static,
+    A::Answer: Send + 'static,
+    A::Cut: Send,
+{
     let metrics = Arc::new(Metrics::new());
     let certificates = Certificates::of(config.client_tls.clone(), config.peer_security.clone());
     metrics.show_certificates(certificates.clone());
@@ -255,13 +271,13 @@ where
     let clock = Clock::new(config.clock, config.test_source.clone());
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
-    let (host, disk) = open_host(&config, &meta, boot, app, &clock, &metrics)?;
+    let (host, disk) = open_host::<A, P>(&config, &meta, boot, app, &clock, &metrics)?;
     let identity = identity(&meta, boot, &config);
     let (handle, requests) = Handle::new(config.queue_max);
     let handle = handle.recording(metrics.face.clone());
     let (stop, stopping) = watch::channel(false);
     let (begun, has_begun) = oneshot::channel();
-    let replica = Replica {
+    let replica = Replica::<A, P> {
         host,
         disk,
         clock,
@@ -301,8 +317,8 @@ where
 }
 
 /// Everything on the core's side of the ring.
-struct Replica<A: Application> {
-    host: Host<AnyMachine, TimedApp<A>>,
+struct Replica<A: Application, P: ProtocolSet> {
+    host: Host<P::Machine, TimedApp<A>>,
     disk: Option<Disk>,
     clock: Clock,
     folder: Folder,
@@ -325,7 +341,7 @@ struct Replica<A: Application> {
     handle: Handle<A>,
 }
 
-impl<A: Application> Replica<A> {
+impl<A: Application, P: ProtocolSet> Replica<A, P> {
     /// Runs until the replica is to stop, or must. Says through `begun` that it has started, with the end of tunnels.
     async fn run(self, begun: oneshot::Sender<Option<Tunnels>>) -> Result<(), ServerError> {
         let (scheme, others) = (self.peer_security.scheme(), self.peer_addresses.len());
@@ -346,7 +362,7 @@ impl<A: Application> Replica<A> {
             None => SnapshotThread::none(),
         };
         let workers = Workers::start()?;
-        let mut core = Core {
+        let mut core = Core::<A, P> {
             host: self.host,
             folder: self.folder,
             disk: self.disk,
@@ -410,8 +426,8 @@ fn way(
 }
 
 /// Gives the core a thread and an event loop of its own.
-fn on_own_thread<A: Application + Send + 'static>(
-    replica: Replica<A>,
+fn on_own_thread<A: Application + Send + 'static, P: ProtocolSet>(
+    replica: Replica<A, P>,
     begun: oneshot::Sender<Option<Tunnels>>,
 ) -> io::Result<JoinHandle<Result<(), ServerError>>>
 where

@@ -7,6 +7,7 @@ use crate::error::ServerError;
 use bytes::Bytes;
 use quorate_core::{Application, Now};
 use quorate_host::{Coding, Completed, Fragments, LogRead, Write};
+use quorate_protocols::ProtocolSet;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 use std::{io, thread};
@@ -99,7 +100,7 @@ impl<J: Send + 'static, D: Send + 'static> Worker<J, D> {
     }
 }
 
-impl<A: Application> Core<A> {
+impl<A: Application, P: ProtocolSet> Core<A, P> {
     /// Gives others to do what takes long.
     pub(crate) fn give_to_workers(
         &mut self,

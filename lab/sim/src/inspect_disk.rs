@@ -8,7 +8,6 @@ use crate::subject::Subject;
 use crate::world::{World, replica};
 use quorate_core::{Boot, Group, Incarnation, Machine, Now, Seat};
 use quorate_host::{Host, HostConfig, Opened, Start, SupportedVersions};
-use quorate_protocols::Registered;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -87,7 +86,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             incarnation: self.nodes[index].disk_life,
             listed_as: self.nodes[index].incarnation,
             genesis: self.epoch.clone(),
-            catalogue: &Registered,
+            catalogue: self.setup.known.catalogue,
             seat,
             machine,
             limits: self.plan.limits,

@@ -56,6 +56,7 @@ mod fragment_faults;
 mod gateways;
 mod inspect_disk;
 pub mod judge;
+mod known_protocols;
 mod leases;
 mod load;
 mod long;

@@ -1,5 +1,6 @@
 //! From options to seeds that run: finds the protocol, checks its parameters, breaks it if asked.
 
+use crate::known_protocols::{KnownProtocols, branches_with};
 use crate::mix::Mix;
 use crate::mutants::Fault;
 use crate::options::{SimOptions, StoreName};
@@ -20,8 +21,8 @@ use quorate_etcd_store::Store as EtcdStore;
 use quorate_host::Flaw;
 use quorate_plain_store::Store as PlainStore;
 use quorate_protocols::{
-    AnyConfig, AnyMachine, AnyMessage, AnySabotaged, AnySabotagedConfig, Protocol, Sabotage,
-    SabotagedConfig, Visitor, names, visit,
+    AnyConfig, AnyMachine, AnyMessage, AnySabotaged, AnySabotagedConfig, Only, Protocol,
+    ProtocolSet, Registered, Sabotage, SabotagedConfig, Visitor, names, visit,
 };
 use quorate_redis_effects::Stream;
 use quorate_redis_store::Store as RedisStore;
@@ -70,8 +71,7 @@ impl Simulator {
     /// # Errors
     /// As [`Simulator::new`].
     pub fn embedded<S: Testable>(options: &SimOptions) -> Result<Simulator, String> {
-        static CAUGHT: Once = Once::new();
-        CAUGHT.call_once(|| panics::install(|seed, message| eprintln!("seed {seed}: {message}")));
+        catch_panics();
         let embedded: RunSeed = |recipe, seed, watch| {
             forget();
             run_any::<Tested<S>>(recipe, seed, watch)
@@ -82,6 +82,28 @@ impl Simulator {
             ..Chosen::by(options)?
         };
         chosen.of(&options.protocol)
+    }
+
+    /// Clusters that replicate a program's own state machine by a protocol of its own, which is the only one they
+    /// have.
+    ///
+    /// # Errors
+    /// As [`Simulator::new`].
+    pub fn embedded_by<S: Testable, P: Protocol>(
+        options: &SimOptions,
+    ) -> Result<Simulator, String> {
+        catch_panics();
+        let embedded: RunSeed = |recipe, seed, watch| {
+            forget();
+            run_among::<Only<P>, Tested<S>>(recipe, P::describe_message, seed, watch)
+        };
+        let chosen = Chosen {
+            store: StoreName::Plain,
+            embedded: Some(embedded),
+            known: KnownProtocols::of::<Only<P>>(),
+            ..Chosen::by(options)?
+        };
+        chosen.visit::<P>()
     }
 
     /// A cluster without faults that is measured.
@@ -104,6 +126,7 @@ impl Simulator {
             schedule: Schedule::steady(steady),
             mutant: None,
             embedded: None,
+            known: KnownProtocols::of::<Registered>(),
             store: match steady.offers {
                 Some(_) => StoreName::Plain,
                 None => StoreName::Etcd,
@@ -220,6 +243,13 @@ struct Chosen {
     store: StoreName,
     /// Runs a seed of a program's own state machine, in the place of a store.
     embedded: Option<RunSeed>,
+    known: KnownProtocols,
+}
+
+/// Keeps what panicking seeds say from now on.
+fn catch_panics() {
+    static CAUGHT: Once = Once::new();
+    CAUGHT.call_once(|| panics::install(|seed, message| eprintln!("seed {seed}: {message}")));
 }
 
 /// Runs a seed of what all seeds have in common.
@@ -241,6 +271,7 @@ impl Chosen {
             mutant: options.mutant.clone(),
             store: options.store,
             embedded: None,
+            known: KnownProtocols::of::<Registered>(),
         })
     }
 
@@ -264,6 +295,7 @@ impl Visitor for Chosen {
             mutant,
             store,
             embedded,
+            known,
         } = self;
         let epoch = sample_epoch(P::NAME, replicas, durability, &params);
         for index in 0..replicas {
@@ -298,11 +330,12 @@ impl Visitor for Chosen {
         }
         let recipe = Recipe {
             protocol: P::NAME,
+            known,
             replicas,
             durability,
             params,
             schedule,
-            branches: all_branches(),
+            branches: branches_with::<P>(),
             failures_survived,
             flaw: fault.flaw,
             store_flaw: fault.store_flaw,
@@ -367,29 +400,25 @@ fn run_any<A: Subject>(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
 
 /// Runs a seed with the machines that servers run, of whose messages nothing is written down.
 fn run_bare<A: Subject>(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
-    let config = |seat: &Seat| Ok(AnyConfig::of(seat)?.touching(A::touches()));
-    let words = AnyMessage::describe;
-    let setup = recipe.setup::<AnyMachine>(seed, &config, words, watch);
-    World::<_, A>::new(setup).run()
+    run_among::<Registered, A>(recipe, AnyMessage::describe, seed, watch)
 }
 
-/// The rare branches of all protocols: a cluster may go from one to another.
-fn all_branches() -> Vec<&'static str> {
-    struct Branches;
-    impl Visitor for Branches {
-        type Output = &'static [&'static str];
-        fn visit<P: Protocol>(self) -> Self::Output {
-            P::branches()
-        }
-    }
-    let all = names().into_iter();
-    let all = all.filter_map(|name| visit(name, Branches));
-    all.flatten().copied().collect()
+/// Runs a seed with machines of these protocols, of whose messages nothing is written down.
+fn run_among<P: ProtocolSet, A: Subject>(
+    recipe: &Recipe,
+    words: fn(&<P::Machine as Machine>::Message) -> String,
+    seed: u64,
+    watch: Watch,
+) -> Report {
+    let config = |seat: &Seat| P::config(seat, A::touches());
+    let setup = recipe.setup::<P::Machine>(seed, &config, words, watch);
+    World::<_, A>::new(setup).run()
 }
 
 /// What all seeds have in common.
 struct Recipe {
     protocol: &'static str,
+    known: KnownProtocols,
     replicas: usize,
     durability: Durability,
     params: BTreeMap<String, String>,
@@ -412,6 +441,7 @@ impl Recipe {
         Setup {
             seed,
             protocol: self.protocol,
+            known: &self.known,
             replicas: self.replicas,
             durability: self.durability,
             params: &self.params,

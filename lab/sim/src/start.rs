@@ -11,7 +11,6 @@ use fastrand::Rng;
 use quorate_core::{Boot, Durability, Group, MILLIS, Machine, Now, Seat, Slot};
 use quorate_etcd_store::Flaw;
 use quorate_host::{Host, HostConfig, OpenError, Opened, Start};
-use quorate_protocols::Registered;
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Starts a replica that is down, from what its disk holds.
@@ -45,7 +44,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             incarnation: node.disk_life,
             listed_as: node.incarnation,
             genesis: self.epoch.clone(),
-            catalogue: &Registered,
+            catalogue: self.setup.known.catalogue,
             seat,
             machine,
             supported: node.supported,

@@ -7,6 +7,7 @@ use crate::disk::Disk;
 use crate::gateways::RemoteGateway;
 use crate::inspect_disk::InspectionCache;
 use crate::judge::Journal;
+use crate::known_protocols::KnownProtocols;
 use crate::leases::Leases;
 use crate::meter::Meter;
 use crate::mix::generator;
@@ -44,6 +45,8 @@ pub(crate) type Configure<'a, M> = &'a dyn Fn(&Seat) -> Result<<M as Machine>::C
 pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) seed: u64,
     pub(crate) protocol: &'static str,
+    /// The protocols that programs have.
+    pub(crate) known: &'a KnownProtocols,
     pub(crate) replicas: usize,
     pub(crate) durability: Durability,
     pub(crate) params: &'a BTreeMap<String, String>,

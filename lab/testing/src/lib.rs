@@ -18,6 +18,7 @@ pub use fastrand::Rng;
 pub use quorate_sim::Testable;
 
 use quorate::Protocol;
+use quorate_protocols::Protocol as OwnProtocol;
 use quorate_sim::{SimOptions, Simulator, parse};
 use std::fmt;
 use std::ops::Range;
@@ -111,7 +112,24 @@ impl Simulation {
     /// # Panics
     /// When the options make no sense.
     pub fn run<S: Testable>(&self) -> Result<(), Failure> {
-        let simulator = Simulator::embedded::<S>(&self.options());
+        self.run_in(Simulator::embedded::<S>(&self.options()))
+    }
+
+    /// Runs the seeds as [`Simulation::run`] does, with a protocol of the program's own in the place of those that come
+    /// with the library. Beside what is checked of the state machine, the protocol is: that replicas agree, that
+    /// nothing is lost which was acknowledged, that all goes on when faults are over, and what
+    /// `quorate_core::Introspect::check` of its machine says after every step.
+    ///
+    /// # Errors
+    /// The seed that fails, and what is wrong.
+    ///
+    /// # Panics
+    /// When the options make no sense.
+    pub fn run_by<S: Testable, P: OwnProtocol>(&self) -> Result<(), Failure> {
+        self.run_in(Simulator::embedded_by::<S, P>(&self.options()))
+    }
+
+    fn run_in(&self, simulator: Result<Simulator, String>) -> Result<(), Failure> {
         let simulator = simulator.unwrap_or_else(|why| panic!("{why}"));
         for seed in self.chosen() {
             if let Some(violation) = simulator.seed(seed).violation {

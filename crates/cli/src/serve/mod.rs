@@ -22,6 +22,7 @@ use crate::notify::{ProcessState, notify};
 use crate::{config_file, logging};
 use quorate_core::{ENTRY_BYTES_MAX, Incarnation, ReplicaId};
 use quorate_host::Limits;
+use quorate_protocols::Registered;
 use quorate_replica::{Face, RealServer, Turns, run_replica};
 use quorate_server::{
     ClientPorts, Folder, Join, Joined, Meta, PeerLinks, PeerSecurity, PortTls, ServerConfig,
@@ -216,6 +217,7 @@ impl Data {
                 supported: settings.supported,
                 rejoin: settings.rejoin,
                 folder,
+                catalogue: &Registered,
             })),
         })
     }

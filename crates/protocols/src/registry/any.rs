@@ -6,7 +6,7 @@
 
 #[cfg(feature = "broken")]
 use crate::registry::sabotage::{Sabotaged, SabotagedConfig};
-use crate::registry::{Protocol, registered, unknown_protocol};
+use crate::registry::{Protocol, of_its_epoch, registered, unknown_protocol};
 use crate::shared::decided::DecidedSet;
 use quorate_core::{
     Attachment, Carry, Decoder, Encoder, Entry, EntryId, Epoch, Input, Introspect, Machine, Now,
@@ -169,10 +169,7 @@ macro_rules! machines {
             /// # Errors
             /// Says which parameter is wrong, or that there is no such protocol.
             pub fn of(seat: &Seat) -> Result<AnyConfig, String> {
-                let seat = &Seat {
-                    boot: seat.boot.of_epoch(seat.epoch.number),
-                    ..seat.clone()
-                };
+                let seat = &of_its_epoch(seat);
                 match seat.epoch.protocol.as_str() {
                     $(<$protocol as Protocol>::NAME => {
                         <$protocol as Protocol>::config(seat).map(AnyConfig::$name)

@@ -38,7 +38,7 @@ impl Visitor for LevelOf {
 }
 
 /// What a record of one protocol carries.
-struct Read(Bytes);
+pub(crate) struct Read(pub(crate) Bytes);
 
 impl Visitor for Read {
     type Output = Result<Option<Entry>, WireError>;
@@ -50,7 +50,7 @@ impl Visitor for Read {
 }
 
 /// What one protocol makes of an epoch.
-struct Judge<'a>(&'a Epoch);
+pub(crate) struct Judge<'a>(pub(crate) &'a Epoch);
 
 impl Visitor for Judge<'_> {
     type Output = Result<Numbers, Unfit>;

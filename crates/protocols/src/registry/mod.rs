@@ -4,6 +4,7 @@ pub(crate) mod any;
 pub(crate) mod catalogue;
 pub(crate) mod flags;
 pub(crate) mod paper;
+pub(crate) mod protocol_set;
 pub(crate) mod remote_gateways;
 pub(crate) mod sabotage;
 
@@ -14,8 +15,8 @@ use paper::Paper;
 use quorate_core::{EntryId, Epoch, Machine, Output, Plain, Seat, Touches};
 use std::ops::Range;
 
-/// A registered protocol. Its registration line gives it to the server, the simulator, the
-/// bench and every generic test.
+/// A protocol. The registration line of one of this crate gives it to the server, the simulator, the bench and
+/// every generic test; a program may bring one of its own ([`crate::Only`]).
 pub trait Protocol: 'static {
     /// The name operators use.
     const NAME: &'static str;
@@ -41,7 +42,9 @@ pub trait Protocol: 'static {
 
     /// The names of all rare branches its machine reports ([`quorate_core::Event::Branch`]), so
     /// that a run of many seeds can say which of them it never took.
-    fn branches() -> &'static [&'static str];
+    fn branches() -> &'static [&'static str] {
+        &[]
+    }
 
     /// Parameters, each with values that seeds of the simulator try besides the usual one. A value that does
     /// not fit the size of a cluster is left out.
@@ -55,7 +58,9 @@ pub trait Protocol: 'static {
     }
 
     /// Deliberate faults that a checker of this protocol must find.
-    fn mutants() -> Vec<Mutant<Self::Machine>>;
+    fn mutants() -> Vec<Mutant<Self::Machine>> {
+        Vec::new()
+    }
 
     /// What its paper says of runs without faults.
     fn paper() -> Option<&'static Paper> {
@@ -263,6 +268,41 @@ registered!(visits);
 /// What to say of a name that no protocol has.
 #[must_use]
 pub fn unknown_protocol(name: &str) -> String {
-    let known = names().join(", ");
+    unknown_among(name, &names())
+}
+
+/// What to say of a name that none of these protocols has.
+fn unknown_among(name: &str, known: &[&str]) -> String {
+    let known = known.join(", ");
     format!("there is no protocol {name:?}; there is: {known}")
+}
+
+/// A seat as machines of its epoch are given it: their boots differ from those in any other epoch.
+fn of_its_epoch(seat: &Seat) -> Seat {
+    Seat {
+        boot: seat.boot.of_epoch(seat.epoch.number),
+        ..seat.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Breakable;
+
+    impl Visitor for Breakable {
+        type Output = bool;
+
+        fn visit<P: Protocol>(self) -> bool {
+            !P::mutants().is_empty()
+        }
+    }
+
+    #[test]
+    fn every_registered_protocol_has_faults_that_checkers_must_find() {
+        for name in names() {
+            assert_eq!(visit(name, Breakable), Some(true), "{name}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Remote gateways: gateways that run in a process of their own, not inside a replica.
 
 use crate::nezha::RemoteGateway;
-use crate::registry::{Protocol, Visitor, visit};
+use crate::registry::{Protocol, Visitor, of_its_epoch, visit};
 use quorate_core::{Machine, Seat, Touches};
 
 /// The machine of a remote gateway, whatever the protocol that has one.
@@ -14,10 +14,7 @@ pub type RemoteGatewayConfig = <RemoteGatewayMachine as Machine>::Config;
 /// epoch's protocol has no remote gateways, and requests go to its members.
 #[must_use]
 pub fn remote_gateway_config(seat: &Seat, touches: Option<Touches>) -> Option<RemoteGatewayConfig> {
-    let seat = Seat {
-        boot: seat.boot.of_epoch(seat.epoch.number),
-        ..seat.clone()
-    };
+    let seat = of_its_epoch(seat);
     let protocol = seat.epoch.protocol.clone();
     visit(&protocol, Configure { seat, touches }).flatten()
 }

@@ -25,6 +25,21 @@ fn every_job_is_finished_once_without_a_worker_and_a_replica() {
     assert_eq!(jobs, expected, "{said}");
 }
 
+#[test]
+fn a_protocol_of_ones_own_goes_on_without_a_member_and_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(program("protocol"))
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{wrong}");
+    let expected = "fixed-sequencer runs\nwith three: 1\nwith two: 2\nthe third has caught up: 2\n\
+                    after a restart of all: 2\n";
+    assert_eq!(said, expected);
+}
+
 /// A process of the service of locks.
 struct Locks {
     process: Child,

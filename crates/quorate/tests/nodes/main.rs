@@ -1,6 +1,9 @@
 //! Nodes of one process, by memory and by sockets.
 
 mod options;
+mod own_protocol;
+#[path = "../../examples/protocol/sequencer/mod.rs"]
+mod sequencer;
 
 use quorate::{
     Applied, Cluster, Effect, Error, Freshness, Node, NodeBuilder, Protocol, StateMachine,

@@ -3,18 +3,18 @@
 use super::Core;
 use crate::error::ServerError;
 use crate::timed_app::TimedApp;
-use quorate_core::{Application, Now, Seat};
+use quorate_core::{Application, Machine, Now, Seat};
 use quorate_host::{Driver, Effects, Frame, Host, Pace};
-use quorate_protocols::{AnyConfig, AnyMachine};
+use quorate_protocols::ProtocolSet;
 use std::time::Instant;
 
-impl<A: Application> Driver for Core<A> {
-    type Machine = AnyMachine;
+impl<A: Application, P: ProtocolSet> Driver for Core<A, P> {
+    type Machine = P::Machine;
     type App = TimedApp<A>;
     type Error = ServerError;
     const PACE: Pace = Pace::AtOnce;
 
-    fn host(&mut self) -> Option<&mut Host<AnyMachine, TimedApp<A>>> {
+    fn host(&mut self) -> Option<&mut Host<P::Machine, TimedApp<A>>> {
         Some(&mut self.host)
     }
 
@@ -26,9 +26,8 @@ impl<A: Application> Driver for Core<A> {
         self.held.is_none()
     }
 
-    fn configure(&mut self, seat: &Seat) -> Result<AnyConfig, ServerError> {
-        let config = AnyConfig::of(seat).map_err(ServerError::Epoch)?;
-        Ok(config.touching(A::touches()))
+    fn configure(&mut self, seat: &Seat) -> Result<<P::Machine as Machine>::Config, ServerError> {
+        P::config(seat, A::touches()).map_err(ServerError::Epoch)
     }
 
     /// Messages that promise nothing leave before the flush and travel while the disk works.
@@ -70,7 +69,7 @@ impl<A: Application> Driver for Core<A> {
     }
 }
 
-impl<A: Application> Core<A> {
+impl<A: Application, P: ProtocolSet> Core<A, P> {
     fn send(&mut self, frames: Vec<Frame>) {
         if !frames.is_empty() {
             let began = Instant::now();

@@ -4,9 +4,10 @@ use super::Core;
 use crate::disk::Disk;
 use quorate_core::{Application, Introspect, Now};
 use quorate_host::Place;
+use quorate_protocols::ProtocolSet;
 use std::collections::BTreeMap;
 
-impl<A: Application> Core<A> {
+impl<A: Application, P: ProtocolSet> Core<A, P> {
     /// Brings figures up to date that somebody is about to look at.
     pub(super) fn publish(&mut self) {
         let counters = self.host.look().counters();

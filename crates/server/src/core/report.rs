@@ -4,8 +4,9 @@ use super::Core;
 use crate::disk::Disk;
 use crate::status::Status;
 use quorate_core::Application;
+use quorate_protocols::ProtocolSet;
 
-impl<A: Application> Core<A> {
+impl<A: Application, P: ProtocolSet> Core<A, P> {
     /// All of it, as of now.
     pub(super) fn status(&self) -> Status {
         let meta = self.folder.meta();

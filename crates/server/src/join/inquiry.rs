@@ -8,7 +8,7 @@ use super::cluster::{Claim, FoundCluster};
 use super::rule::{JoinError, JoinStep, Joiner};
 use crate::meta::{Meta, ReplicaState};
 use crate::peer::join_question::{JoinAnswer, Stage};
-use quorate_core::{ClusterId, ReplicaId};
+use quorate_core::{Catalogue, ClusterId, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Addresses beyond its list that a replica asks, at most.
@@ -41,6 +41,8 @@ pub(super) struct Inquiry {
     pub(super) rejoin: Rejoin,
     /// Other replicas and their addresses, by this replica's flags.
     pub(super) list: Vec<(ReplicaId, String)>,
+    /// The protocols of this program.
+    pub(super) catalogue: &'static dyn Catalogue,
     /// Addresses that running replicas told of, and that are not in the list.
     pub(super) followed: BTreeSet<(ReplicaId, String)>,
 }
@@ -136,6 +138,7 @@ impl Inquiry {
             mine: mine.cloned(),
             heard: heard.collect(),
             newest: found.newest.clone(),
+            catalogue: self.catalogue,
         }
     }
 

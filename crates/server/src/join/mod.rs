@@ -19,7 +19,7 @@ use crate::run::random_u64;
 use crate::security::{self, Connection, Door, Listener};
 use crate::tls::PeerSecurity;
 use inquiry::{Answered, Answers, Inquiry, InquiryStep};
-use quorate_core::{ClusterId, Incarnation, ReplicaId};
+use quorate_core::{Catalogue, ClusterId, Incarnation, ReplicaId};
 use quorate_host::SupportedVersions;
 use rule::{JoinStep, JoinWait};
 use std::collections::BTreeSet;
@@ -60,6 +60,8 @@ pub struct Join {
     pub rejoin: Rejoin,
     /// The replica's data folder, if it was told that the cluster is new; nothing is there otherwise.
     pub folder: Option<Folder>,
+    /// The protocols of this program: they say how many members a quorum may lack.
+    pub catalogue: &'static dyn Catalogue,
 }
 
 /// What a replica begins with that had no promises.
@@ -139,6 +141,7 @@ impl Asking {
                 is_new: join.is_new,
                 rejoin: join.rejoin,
                 list: join.peers,
+                catalogue: join.catalogue,
                 followed: BTreeSet::new(),
             },
             dir: join.dir,
@@ -398,6 +401,7 @@ mod tests {
             security: PeerSecurity::default(),
             rejoin: Rejoin::NewMember,
             folder: None,
+            catalogue: &quorate_protocols::Registered,
         })
         .unwrap();
         tokio::spawn(async move { asking.answer_all(&listener).await });

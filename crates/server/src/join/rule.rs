@@ -16,7 +16,10 @@
 use crate::meta::{Meta, ReplicaState};
 use crate::peer::incarnations::{is_possible, number};
 use crate::peer::join_question::Stage;
-use quorate_core::{ClusterId, Durability, Epoch, Group, Incarnation, ReplicaId, majority};
+use quorate_core::{
+    Catalogue, ClusterId, Durability, Epoch, Group, Incarnation, ReplicaId, majority,
+};
+use quorate_host::SupportedVersions;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -43,6 +46,8 @@ pub(super) struct Joiner {
     pub(super) heard: BTreeMap<ReplicaId, Option<Stage>>,
     /// The newest epoch that any of them told of.
     pub(super) newest: Option<Epoch>,
+    /// The protocols of this program.
+    pub(super) catalogue: &'static dyn Catalogue,
 }
 
 /// What a replica without promises does after a round of questions.
@@ -230,7 +235,10 @@ impl Joiner {
         let lacking = self.said().filter(|(id, stage)| is_one(id) && lacks(stage));
         let mut empty: Vec<ReplicaId> = lacking.map(|(id, _)| id).chain([self.me]).collect();
         let quorum = newest.map_or(majority(n), |epoch| {
-            n - quorate_protocols::failures_survived(epoch)
+            let numbers = self
+                .catalogue
+                .numbers(SupportedVersions::SHIPPED.level(), epoch);
+            n - numbers.map_or(0, |numbers| numbers.failures)
         });
         empty.sort();
         (n - empty.len() < quorum).then_some(JoinError::TooManyLost { empty, n, quorum })

@@ -8,32 +8,32 @@ use crate::meta::{Meta, ReplicaState};
 use crate::metrics::Metrics;
 use crate::timed_app::TimedApp;
 use bytes::Bytes;
-use quorate_core::{Application, Boot, Durability, Incarnation, Seat, Slot};
+use quorate_core::{Application, Boot, Durability, Incarnation, Machine, Seat, Slot, Touches};
 use quorate_host::{
     Host, HostConfig, Limits, LogSource, OpenError, Opened as OpenedHost, Start, SupportedVersions,
 };
-use quorate_protocols::{AnyConfig, AnyMachine, Registered};
+use quorate_protocols::ProtocolSet;
 use std::io;
 
 /// A host and the disk its log is on, if it keeps one.
-pub(super) type Opened<A> = (Host<AnyMachine, TimedApp<A>>, Option<Disk>);
+pub(super) type Opened<A, P> = (Host<<P as ProtocolSet>::Machine, TimedApp<A>>, Option<Disk>);
 
 /// Opens the log and the host, or says what is wrong with them.
-pub(super) fn open_host<A: Application>(
+pub(super) fn open_host<A: Application, P: ProtocolSet>(
     config: &ServerConfig,
     meta: &Meta,
     boot: Boot,
     app: A,
     clock: &Clock,
     metrics: &Metrics,
-) -> Result<Opened<A>, ServerError> {
+) -> Result<Opened<A, P>, ServerError> {
     let limits = Limits {
         follow: tracing::enabled!(tracing::Level::TRACE),
         ..config.limits
     };
-    let host_config = ReplicaConfig {
+    let host_config = ReplicaConfig::<P> {
         supported: config.supported,
-        ..host_config(meta, boot, limits, random_u64()?)?
+        ..host_config::<P>(meta, boot, limits, random_u64()?, A::touches())?
     };
     let start = match meta.state {
         ReplicaState::Bootstrapped => Start::FirstBoot,
@@ -64,9 +64,7 @@ pub(super) fn open_host<A: Application>(
         Some(disk) => disk,
         None => &mut NoLog,
     };
-    let opened = open_in_its_epoch(host_config, |config| {
-        let machine = config.machine.clone().touching(A::touches());
-        let config = ReplicaConfig { machine, ..config };
+    let opened = open_in_its_epoch::<P, _>(host_config, A::touches(), |config| {
         Host::open(config, start, log, TimedApp::new(app.empty()), clock.now())
     });
     let (host, found) = opened.map_err(|error| ServerError::Log { dir, error })?;
@@ -90,16 +88,17 @@ pub(super) fn open_host<A: Application>(
 }
 
 /// Opens in the epoch that the log turns out to end in.
-fn open_in_its_epoch<H>(
-    mut config: ReplicaConfig,
-    mut open: impl FnMut(ReplicaConfig) -> Result<H, OpenError>,
+fn open_in_its_epoch<P: ProtocolSet, H>(
+    mut config: ReplicaConfig<P>,
+    touches: Option<Touches>,
+    mut open: impl FnMut(ReplicaConfig<P>) -> Result<H, OpenError>,
 ) -> Result<H, OpenError> {
     loop {
         match open(config.clone()) {
             Err(OpenError::Epoch(epoch)) => config.seat.epoch = *epoch,
             opened => return opened,
         }
-        if let Ok(machine) = machine_config(&config.seat) {
+        if let Ok(machine) = machine_config::<P>(&config.seat, touches) {
             config.machine = machine;
         }
     }
@@ -107,13 +106,17 @@ fn open_in_its_epoch<H>(
 
 /// The machine's configuration for a seat. Who is no member needs none that is right: its machine does
 /// not start, and only what is the same for all is looked at.
-fn machine_config(seat: &Seat) -> Result<AnyConfig, String> {
+fn machine_config<P: ProtocolSet>(
+    seat: &Seat,
+    touches: Option<Touches>,
+) -> Result<MachineConfig<P>, String> {
     let is_member = seat.epoch.index_of(seat.me).is_some();
     let first = seat.epoch.members.first().filter(|_| !is_member);
-    AnyConfig::of(&Seat {
+    let seat = Seat {
         me: first.map_or(seat.me, |member| member.id),
         ..seat.clone()
-    })
+    };
+    P::config(&seat, touches)
 }
 
 /// Tells people which folders are missing that a replica has from its beginning.
@@ -168,13 +171,14 @@ fn log_damage(found: &OpenedHost, disk: Option<&Disk>) {
     }
 }
 
-/// What the host of a folder's replica is opened with.
-pub(crate) fn host_config(
+/// What the host of a folder's replica is opened with, for an application whose commands touch this.
+pub(crate) fn host_config<P: ProtocolSet>(
     meta: &Meta,
     boot: Boot,
     limits: Limits,
     jitter_seed: u64,
-) -> Result<ReplicaConfig, ServerError> {
+    touches: Option<Touches>,
+) -> Result<ReplicaConfig<P>, ServerError> {
     let seat = Seat {
         group: meta.group,
         epoch: meta.epoch.clone(),
@@ -186,8 +190,8 @@ pub(crate) fn host_config(
         incarnation: meta.incarnation,
         listed_as: listed_as(meta),
         genesis: meta.epoch.clone(),
-        catalogue: &Registered,
-        machine: machine_config(&seat).map_err(ServerError::Epoch)?,
+        catalogue: P::CATALOGUE,
+        machine: machine_config::<P>(&seat, touches).map_err(ServerError::Epoch)?,
         seat,
         supported: SupportedVersions::SHIPPED,
         limits,
@@ -206,8 +210,11 @@ fn listed_as(meta: &Meta) -> Incarnation {
     listed.map_or(meta.incarnation, |member| member.incarnation)
 }
 
+/// The configuration of a machine of one of these protocols.
+type MachineConfig<P> = <<P as ProtocolSet>::Machine as Machine>::Config;
+
 /// A host's configuration.
-type ReplicaConfig = HostConfig<AnyConfig>;
+type ReplicaConfig<P> = HostConfig<MachineConfig<P>>;
 
 /// The log of a replica that lives in memory.
 struct NoLog;

@@ -5,9 +5,10 @@ use crate::core::Core;
 use crate::metrics::seconds;
 use quorate_core::{Application, Slot};
 use quorate_host::{Completed, HostEvent, Release, SnapshotRead, SnapshotWrite};
+use quorate_protocols::ProtocolSet;
 use std::time::Instant;
 
-impl<A: Application> Core<A> {
+impl<A: Application, P: ProtocolSet> Core<A, P> {
     /// Passes on what the host wants done to snapshot files.
     pub(crate) fn write_snapshots(&mut self, writes: Vec<SnapshotWrite>) {
         for write in writes {

@@ -4,12 +4,11 @@ use crate::disk::Disk;
 use crate::node::Power;
 use crate::subject::Subject;
 use crate::world::{Event, World, replica};
-use quorate_core::{Catalogue, Epoch, Incarnation, MILLIS, Machine, Member, ReplicaId};
+use quorate_core::{Epoch, Incarnation, MILLIS, Machine, Member, ReplicaId};
 use quorate_host::epochs::{
     Alarm, AlarmChange, AlarmKind, Configuration, Edit, Expect, Face, Order, Reconfigure, Scope,
 };
 use quorate_host::{Request, SupportedVersions, Token};
-use quorate_protocols::{Registered, names};
 use std::collections::BTreeMap;
 
 /// The token of orders: nobody waits for what comes of them.
@@ -74,8 +73,10 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         };
         let rng = &mut self.nemesis.rng;
-        let is_open = |name: &&str| *name == epoch.protocol || level >= Registered.level_of(name);
-        let known: Vec<&str> = names().into_iter().filter(is_open).collect();
+        let catalogue = self.setup.known.catalogue;
+        let is_open = |name: &&str| *name == epoch.protocol || level >= catalogue.level_of(name);
+        let known = self.setup.known.names.iter().copied().filter(is_open);
+        let known: Vec<&str> = known.collect();
         let n = epoch.n();
         let name = known[rng.usize(..known.len())].to_owned();
         let mut params = BTreeMap::new();
@@ -90,7 +91,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             return;
         };
         let next = configuration.behind(&epoch, epoch.first_slot);
-        if Registered.numbers(level, &next).is_ok() {
+        if catalogue.numbers(level, &next).is_ok() {
             self.totals.hit("protocol switched");
             self.ask_for(via, &epoch, configuration);
         }

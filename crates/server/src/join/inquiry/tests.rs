@@ -248,6 +248,7 @@ impl Walk {
             is_new,
             rejoin: self.rejoin,
             list: others.collect(),
+            catalogue: &quorate_protocols::Registered,
             followed: BTreeSet::new(),
         };
         let first = &self.chain[0];

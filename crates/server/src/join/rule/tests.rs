@@ -33,6 +33,7 @@ fn joiner(index: usize, mine: Option<Meta>, heard: [Option<Stage>; 2]) -> Joiner
         mine,
         heard: others.zip(heard).collect(),
         newest: None,
+        catalogue: &quorate_protocols::Registered,
     }
 }
 
@@ -261,6 +262,7 @@ impl Walk {
                 .collect(),
             mine: Some(mine),
             newest: None,
+            catalogue: &quorate_protocols::Registered,
         };
         match joiner.next(NOW_MS, self.rng.u64(..)) {
             Ok(JoinStep::Wait(_)) | Err(_) => {}

@@ -1,6 +1,6 @@
-//! The toy protocol under random schedules: packets lost, repeated and reordered, disks that are late, crashes.
+//! A protocol under random schedules: packets lost, repeated and reordered, disks that are late, crashes.
 
-use super::protocol::Toy;
+use super::sequencer::Sequencer;
 use quorate_core::{Lsn, Output, Slot};
 use quorate_testkit::{Cluster, Disagreement, Watch, seat};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ const SEEDS: u64 = 400;
 /// Nothing is broken.
 struct Honest;
 
-impl Watch<Toy> for Honest {}
+impl Watch<Sequencer> for Honest {}
 
 /// A mutant: messages do not wait for the records they rest on.
 #[derive(Default)]
@@ -19,15 +19,19 @@ struct Hasty {
     disagreements: usize,
 }
 
-impl Watch<Toy> for Hasty {
-    fn on_output(_: &mut Cluster<Toy, Self>, _: usize, output: &mut Output<Toy>) -> bool {
+impl Watch<Sequencer> for Hasty {
+    fn on_output(
+        _: &mut Cluster<Sequencer, Self>,
+        _: usize,
+        output: &mut Output<Sequencer>,
+    ) -> bool {
         if let Output::Send { after, .. } = output {
             *after = Lsn(0);
         }
         true
     }
 
-    fn on_disagreement(cluster: &mut Cluster<Toy, Self>, _: usize, _: Disagreement) {
+    fn on_disagreement(cluster: &mut Cluster<Sequencer, Self>, _: usize, _: Disagreement) {
         cluster.watch.disagreements += 1;
     }
 }
@@ -46,9 +50,9 @@ impl Chance {
 }
 
 /// Runs one random schedule, then heals everything.
-fn run<W: Watch<Toy>>(seed: u64, watch: W) -> Cluster<Toy, W> {
+fn run<W: Watch<Sequencer>>(seed: u64, watch: W) -> Cluster<Sequencer, W> {
     let mut cluster = Cluster::new(REPLICAS, watch, |me, boot| {
-        seat("toy", REPLICAS, me, boot.0, &[])
+        seat("fixed-sequencer", REPLICAS, me, boot.0, &[])
     });
     let mut chance = Chance(seed);
     for _ in 0..300 {
