@@ -179,12 +179,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// It was answered, or refused with this.
+    /// The call was answered, or refused with this.
     pub(crate) fn end(mut self, refusal: Option<&Status>) {
         self.code = refusal.map_or(Code::Ok, Status::code);
     }
 
-    /// It was answered with these headers, which have a code only where it failed.
+    /// The call was answered with these headers, which have a code only where it failed.
     pub(crate) fn end_with(mut self, headers: &HeaderMap) {
         let code = headers.get(Status::GRPC_STATUS);
         self.code = code.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()));
