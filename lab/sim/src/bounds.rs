@@ -12,18 +12,39 @@ pub(crate) const DISK_BYTES_MAX: usize = 256 << 20;
 /// More waiting events than this are a queue without a bound.
 const EVENTS_MAX: usize = 1 << 20;
 /// More events than this between two ticks are messages that call forth ever more of them.
-const TICK_EVENTS_MAX: usize = 1 << 18;
+const TICK_EVENTS_MAX: u64 = 1 << 18;
+/// Frames of more bytes than this between two ticks are such messages, too.
+const TICK_BYTES_MAX: u64 = 1 << 30;
+
+/// What has happened since a tick.
+pub(crate) struct SinceTick {
+    events: u64,
+    /// Bytes that replicas had sent until then.
+    sent_bytes: u64,
+}
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
+    /// What a tick begins.
+    pub(crate) fn since_now(&self) -> SinceTick {
+        let sent_bytes = self.network.counts.sent_bytes;
+        SinceTick {
+            events: 0,
+            sent_bytes,
+        }
+    }
+
     /// Looks at how much waits to happen, and at how much has happened since the last tick.
-    pub(crate) fn check_events(&self, since_tick: usize) -> Result<(), Violation> {
+    pub(crate) fn check_events(&self, since: &mut SinceTick) -> Result<(), Violation> {
         let waiting = self.queue.len();
         if waiting > EVENTS_MAX {
             return Err(Violation::new("bound", format!("{waiting} events wait")));
         }
-        if since_tick > TICK_EVENTS_MAX {
-            let within_ms = TICK_NS / MILLIS;
-            let what = format!("{since_tick} events within {within_ms} ms of simulated time");
+        since.events += 1;
+        let (events, within_ms) = (since.events, TICK_NS / MILLIS);
+        let bytes = self.network.counts.sent_bytes - since.sent_bytes;
+        if events > TICK_EVENTS_MAX || bytes > TICK_BYTES_MAX {
+            let what =
+                format!("{events} events and {bytes} B sent within {within_ms} ms of virtual time");
             return Err(Violation::new("bound", what));
         }
         Ok(())

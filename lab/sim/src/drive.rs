@@ -180,6 +180,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                 self.rig_sends((from, to), bytes.clone(), frame.bulk);
                 continue;
             }
+            self.network.counts.sent_bytes += bytes.len() as u64;
             let connection = self.network.life(from, to);
             let links = &self.plan.links;
             let copies = {

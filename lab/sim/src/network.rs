@@ -39,6 +39,8 @@ pub(crate) struct Counts {
     pub(crate) slowed: u64,
     pub(crate) queued: u64,
     pub(crate) too_many: u64,
+    /// Bytes of frames that were sent, lost ones included.
+    pub(crate) sent_bytes: u64,
 }
 
 impl Counts {

@@ -325,7 +325,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
     }
 
     fn go(&mut self) -> Result<(), Violation> {
-        let mut since_tick = 0;
+        let mut since_tick = self.since_now();
         while self.phase != Phase::Done {
             let Some(event) = self.queue.next() else {
                 return Err(Violation::new(
@@ -333,11 +333,10 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
                     "nothing is left to happen".into(),
                 ));
             };
-            since_tick = match event {
-                Event::Tick => 0,
-                _ => since_tick + 1,
-            };
-            self.check_events(since_tick)?;
+            if let Event::Tick = event {
+                since_tick = self.since_now();
+            }
+            self.check_events(&mut since_tick)?;
             let happened = self.happen(event);
             self.tolerate(happened)?;
             if self.is_broken() {

@@ -103,7 +103,7 @@ fn rules() -> Vec<Mutant<Replica>> {
             "answer-refusals",
             "each refusal is answered with the whole log, in as many messages as it takes",
             Sabotage::Config(|c: &mut Config| c.faults = Faults::only(Fault::AnswerRefusals)),
-            Catcher::seeds("--replicas 5", 70_000_001..70_000_002),
+            Catcher::seeds("--replicas 5", 70_000_095..70_000_096),
         ),
     ]
 }

@@ -1,5 +1,7 @@
 //! Alarms: raised by hand, by a write for which there is no room, and ended.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use quorate_etcd_api::etcdserverpb::{
     AlarmAction, AlarmMember, AlarmRequest, AlarmResponse, AlarmType, PutRequest, PutResponse,
@@ -7,6 +9,7 @@ use quorate_etcd_api::etcdserverpb::{
 use quorate_face_etcd::client::MaintenanceClient;
 
 use super::call::with_token;
+use super::json::is_well;
 use super::side::{Served, Side};
 use super::step::{Action, Outcome};
 use super::world::World;
@@ -64,7 +67,24 @@ impl Side {
             alarm: AlarmType::Corrupt as i32,
         };
         whole.add(self.alarm(at, request).await?);
+        self.await_uncorrupted().await?;
         Ok(whole)
+    }
+
+    /// Waits until every member knows that alarm CORRUPT is over: until then it refuses whatever it is asked, who logs
+    /// in as well.
+    async fn await_uncorrupted(&self) -> Result<(), String> {
+        let gateways = self.members.len() - self.channels.len();
+        let first = match gateways {
+            0 => 0,
+            _ => self.channels.len(),
+        };
+        for at in first..self.members.len() {
+            while !is_well(&self.authority(at), "/readyz/data_corruption").await? {
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+        Ok(())
     }
 
     /// Ends all alarms, as the caller of the step.
@@ -138,6 +158,9 @@ impl Side {
             .await
     }
 }
+
+/// How soon a member is asked again whether an alarm is over.
+const AGAIN: Duration = Duration::from_millis(2);
 
 /// More than the quota that both systems are started with, and less than a request may be.
 const TOO_MUCH_BYTES: usize = 1_400_000;

@@ -50,6 +50,14 @@ pub(crate) async fn post(
     })
 }
 
+/// Whether a probe of a member finds it well.
+pub(crate) async fn is_well(authority: &str, probe: &str) -> Result<bool, String> {
+    let request = format!("GET {probe} HTTP/1.0\r\nHost: {authority}\r\n\r\n");
+    let answer = exchange(authority, &request).await;
+    let answer = answer.map_err(|error| format!("{authority}: {error}"))?;
+    Ok(answer.split_ascii_whitespace().nth(1) == Some("200"))
+}
+
 async fn exchange(authority: &str, request: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(authority).await?;
     stream.write_all(request.as_bytes()).await?;
