@@ -14,7 +14,7 @@ const EVENTS_MAX: usize = 1 << 20;
 /// More events than this between two ticks are messages that call forth ever more of them.
 const TICK_EVENTS_MAX: u64 = 1 << 18;
 /// Frames of more bytes than this between two ticks are such messages, too.
-const TICK_BYTES_MAX: u64 = 1 << 30;
+const TICK_BYTES_MAX: u64 = 256 << 20;
 
 /// What has happened since a tick.
 pub(crate) struct SinceTick {
