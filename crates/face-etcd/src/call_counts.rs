@@ -161,7 +161,7 @@ impl CallCounts {
     }
 }
 
-/// What says which method it is.
+/// The labels of a method: its kind, its service and its name.
 fn labels((name, kind): &(&'static str, &'static str)) -> Vec<(&'static str, &'static str)> {
     let (service, method) = name.split_once('/').unwrap_or((name, ""));
     vec![

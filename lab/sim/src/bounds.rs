@@ -24,7 +24,7 @@ pub(crate) struct SinceTick {
 }
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
-    /// What a tick begins.
+    /// Counts that begin now.
     pub(crate) fn since_now(&self) -> SinceTick {
         let sent_bytes = self.network.counts.sent_bytes;
         SinceTick {

@@ -18,7 +18,7 @@ impl SiteNames {
     /// The name in an address that is listened at, if it has one, and more names.
     ///
     /// # Errors
-    /// Which of them is none.
+    /// Says which of the names cannot be that of a site.
     pub fn new(listens: &str, more: &[String]) -> Result<SiteNames, String> {
         if let Some(wrong) = more.iter().find(|name| !is_name(name)) {
             return Err(format!(
