@@ -262,8 +262,7 @@ impl Gateway {
 
     /// Forms an entry of whatever waits, if few enough are under way: it is to be sent.
     pub(super) fn form_entry(&mut self, config: &Config, now: Now) -> Option<EntryId> {
-        let is_full = self.pending.len() >= config.outstanding;
-        if self.backlog.is_empty() || is_full || self.is_silent(config, now) {
+        if !self.may_form_entry(config, now) {
             return None;
         }
         self.silent_since_ns.get_or_insert(now.mono_ns);
@@ -277,6 +276,12 @@ impl Gateway {
         pending.began = Some((now.mono_ns, self.hold.percent()));
         self.pending.insert(id, pending);
         Some(id)
+    }
+
+    /// Whether something waits that an entry may be formed of.
+    pub(super) fn may_form_entry(&self, config: &Config, now: Now) -> bool {
+        let is_full = self.pending.len() >= config.outstanding;
+        self.has_backlog() && !is_full && !self.is_silent(config, now)
     }
 
     /// Whether nobody who could commit an entry seems to be there: then no more is sent than what is repeated. What is

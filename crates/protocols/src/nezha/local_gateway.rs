@@ -28,12 +28,23 @@ impl Replica {
     /// is in the log is not decided, requests wait here, where they can be withdrawn.
     pub(super) fn form_entries(&mut self, out: &mut Out<Self>) {
         self.gateway.refuse_old(&self.config, self.now, out);
-        if self.status == Status::ViewChange || self.is_stuck() {
+        if self.holds_entries() {
             return;
         }
         while let Some(id) = self.gateway.form_entry(&self.config, self.now) {
             self.dispatch(id, out);
         }
+    }
+
+    /// Whether nothing new is sent at present.
+    fn holds_entries(&self) -> bool {
+        self.status == Status::ViewChange || self.is_stuck()
+    }
+
+    /// Whether something waits that could be sent: after a step nothing may, for where all else is decided, no other
+    /// step may ever come.
+    pub(super) fn may_form_entry(&self) -> bool {
+        !self.holds_entries() && self.gateway.may_form_entry(&self.config, self.now)
     }
 
     /// Whether the log has not moved for as long as a leader may be silent.
@@ -42,15 +53,6 @@ impl Replica {
         self.watch
             .stuck_since_ns
             .is_some_and(|since_ns| self.now.mono_ns >= since_ns + enough_ns)
-    }
-
-    /// Notes whether the log moves, after a step that began at this slot.
-    pub(super) fn note_progress(&mut self, before: Slot) {
-        if self.log.items.is_empty() {
-            self.watch.stuck_since_ns = None;
-        } else if self.ap > before || self.watch.stuck_since_ns.is_none() {
-            self.watch.stuck_since_ns = Some(self.now.mono_ns);
-        }
     }
 
     /// Sends a request, with a deadline of now, to all, this replica among them.

@@ -319,7 +319,6 @@ impl Replica {
 
     /// Does all that became possible: every input ends here.
     pub(super) fn settle(&mut self, out: &mut Out<Self>) {
-        let began = self.ap;
         loop {
             self.form_entries(out);
             self.release_due(out);
@@ -327,15 +326,25 @@ impl Replica {
             self.commit(out);
             let before = self.ap;
             self.deliver(out);
+            self.note_progress(before);
             // What was delivered made room for others, and nothing else may ever come.
-            if self.ap == before || !(self.append_waiting(out) || self.gateway.has_backlog()) {
+            let appended = self.ap > before && self.append_waiting(out);
+            if !appended && !self.may_form_entry() {
                 break;
             }
         }
-        self.note_progress(began);
         self.say_log(out);
         self.ask_about_reads(out);
         self.tend(out);
+    }
+
+    /// Notes whether the log moves, since it was at this slot.
+    fn note_progress(&mut self, before: Slot) {
+        if self.log.items.is_empty() {
+            self.watch.stuck_since_ns = None;
+        } else if self.ap > before || self.watch.stuck_since_ns.is_none() {
+            self.watch.stuck_since_ns = Some(self.now.mono_ns);
+        }
     }
 
     /// A broken link does not stop questions to the peer; it only has answers take the slow path.

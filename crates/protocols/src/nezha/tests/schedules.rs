@@ -4,7 +4,7 @@
 use super::super::Timer;
 use super::directed::Schedule;
 use super::net::Net;
-use quorate_core::MILLIS;
+use quorate_core::{MILLIS, SECONDS};
 
 /// S1: a retry with another deadline reaches those who missed the first request; the leader and one
 /// follower have the first one. Then the leader dies.
@@ -224,4 +224,27 @@ fn a_follower_that_its_host_overtook_promises_again_after_one_exchange() {
         assert!(net.is_answered(id));
     };
     Schedule::of_keys(3, run).holds();
+}
+
+/// The log of a leader did not move for long, and what a client wrote meanwhile waited. What ends that empties the log,
+/// and no other step may come.
+#[test]
+fn what_waited_while_the_log_stood_still_is_sent_when_it_moves() {
+    let run = |net: &mut Net| {
+        let first = net.write(0, &[]);
+        net.pass(0, 1, "request");
+        net.ripen(0);
+        net.later(SECONDS);
+        let second = net.write(0, &[]);
+        assert_eq!(net.take(0, 1, "request").len(), 0, "it waits");
+        net.pass(0, 1, "log-mod");
+        net.pass(1, 0, "synced");
+        assert!(net.is_answered(first));
+        assert_eq!(net.pass(0, 1, "request"), 1, "it is sent");
+        net.ripen(0);
+        net.pass(0, 1, "log-mod");
+        net.pass(1, 0, "synced");
+        assert!(net.is_answered(second));
+    };
+    Schedule::of(3, run).holds();
 }
