@@ -40,6 +40,10 @@ impl Replica {
             let is_done = self.done.entries.contains(offer.entry.id);
             assert!(!is_done, "an own entry under way is not committed");
         }
+        assert!(
+            self.rounds.is_pulsing() || !self.is_to_form_entry(),
+            "what may be sent does not wait, but for a round"
+        );
         self.check_view();
     }
 

@@ -229,11 +229,16 @@ impl Replica {
         }
         let entry = entry.filter(|_| !is_second);
         self.done.advance(slot, entry.as_ref());
-        if let Some(entry) = &entry {
-            self.note_ingress(entry);
+        if let Some(entry) = &entry
+            && let Some(member) = self.config.member(entry.id.origin)
+        {
+            self.ingress.note(member, entry.count());
         }
         out.deliver(slot, entry);
-        self.settle_offer(name);
+        if let Some(id) = name {
+            self.clients.open.retain(|offer| offer.entry.id != id);
+            self.queue.retain(|entry| entry.id != id);
+        }
         self.rounds.load.note_committed(name.is_some());
         self.moved(out);
     }

@@ -6,8 +6,8 @@ use crate::shared::admission::{Patience, refusal};
 use crate::shared::backlog::{Backlog, refuse_withdrawn};
 use crate::shared::entry_names::EntryNames;
 use quorate_core::{
-    Class, Command, Due, ENTRY_BYTES_MAX, Entry, EntryId, Event, MemberIndex, Now, Out, Outcome,
-    Refusal, RequestId,
+    Class, Command, Due, ENTRY_BYTES_MAX, Entry, Event, MemberIndex, Now, Out, Outcome, Refusal,
+    RequestId,
 };
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -101,12 +101,16 @@ impl Replica {
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is
     /// what came while its predecessors were committed.
     pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
-        let is_round_full =
-            |replica: &Self| replica.rounds.is_pulsing() && !replica.queue.is_empty();
-        while self.may_form_entry() && !self.clients.backlog.is_empty() && !is_round_full(self) {
+        while self.is_to_form_entry() {
             self.form_entry(now);
             self.hand_on_all(out);
         }
+    }
+
+    /// Whether something waits that an entry may be formed of.
+    pub(super) fn is_to_form_entry(&self) -> bool {
+        let is_round_full = self.rounds.is_pulsing() && !self.queue.is_empty();
+        self.may_form_entry() && !self.clients.backlog.is_empty() && !is_round_full
     }
 
     /// Whether few enough own entries are under way.
@@ -203,15 +207,6 @@ impl Replica {
             self.clients.open[index].is_handed_on = is_under_way;
         }
         self.clients.are_handed_on = false;
-    }
-
-    /// A slot was committed: for an own entry?
-    pub(super) fn settle_offer(&mut self, name: Option<EntryId>) {
-        let Some(id) = name else { return };
-        if id.origin == self.config.my_id() {
-            self.clients.open.retain(|offer| offer.entry.id != id);
-        }
-        self.queue.retain(|entry| entry.id != id);
     }
 
     /// Whether clients of this replica wait.

@@ -8,7 +8,7 @@
 use super::Replica;
 use super::messages::{Reason, Timer};
 use super::role::Role;
-use quorate_core::{Due, Entry, Event, MemberIndex, MemberSet, Out, Slot};
+use quorate_core::{Due, Event, MemberIndex, MemberSet, Out, Slot};
 
 /// Commands in a period below which it says nothing.
 const COMMANDS_MIN: u64 = 16;
@@ -46,6 +46,11 @@ impl Ingress {
         }
     }
 
+    /// Commands of a replica's clients were committed.
+    pub(super) fn note(&mut self, member: MemberIndex, commands: usize) {
+        self.commands[member] += commands as u64;
+    }
+
     /// A period is over in which these proposed. What should change, if enough of them have said so.
     fn judge(&mut self, pattern: &[MemberIndex]) -> Option<Wish> {
         let wish = self.wish_of(pattern);
@@ -76,13 +81,6 @@ impl Ingress {
 }
 
 impl Replica {
-    /// Commands of a replica's clients were committed.
-    pub(super) fn note_ingress(&mut self, entry: &Entry) {
-        if let Some(member) = self.config.member(entry.id.origin) {
-            self.ingress.commands[member] += entry.count() as u64;
-        }
-    }
-
     /// How many members should propose.
     pub(super) fn wanted_proposers(&self) -> usize {
         self.config.proposers

@@ -208,6 +208,8 @@ impl Replica {
         self.hand_on_all(out);
         self.watch_load(now, out);
         if !self.rounds.is_pulsing() {
+            // The last round may have left some for a next one.
+            self.form_entries(now, out);
             self.propose_all(out);
         }
         self.answer_reads(out);

@@ -23,5 +23,6 @@ impl Replica {
             undecided.all(|(id, _)| !self.mvc.is_done(*id)),
             "a segment of what is decided is the host's"
         );
+        assert!(!self.may_form_entry(), "what may be sent does not wait");
     }
 }

@@ -82,10 +82,7 @@ impl Replica {
 
     /// Forms entries of the long values that wait, while few enough are under way.
     pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
-        if !self.is_voting() {
-            return;
-        }
-        while self.under_way() < self.config.spreading_max && !self.backlog.is_empty() {
+        while self.may_form_entry() {
             let commands_max = self.config.mvc.batch_commands_max;
             let batch = self
                 .backlog
@@ -98,6 +95,12 @@ impl Replica {
             };
             self.spread_own(manifest, out);
         }
+    }
+
+    /// Whether a long value waits that an entry may be formed of.
+    pub(super) fn may_form_entry(&self) -> bool {
+        let is_open = || self.under_way() < self.config.spreading_max;
+        self.is_voting() && !self.backlog.is_empty() && is_open()
     }
 
     /// Own values that are spread, but for those of former lives that a lost disk may have announced: these
@@ -313,8 +316,8 @@ impl Replica {
         self.is_armed = false;
         self.backoff += 1;
         self.adapt(now, out);
-        self.note_gone();
-        let others = self.config.others();
+        let (others, limit_ns) = (self.config.others(), self.config.origin_gone_ns);
+        self.absence.note_gone(others, now.mono_ns, limit_ns);
         let ids: Vec<EntryId> = self.spreading.keys().copied().collect();
         for id in ids {
             let Some(spreading) = self.spreading.get_mut(&id) else {

@@ -73,8 +73,8 @@ impl Absence {
     }
 
     /// Takes those of these members for gone that were not heard of for `limit_ns`, twice as long after
-    /// each mistake.
-    fn note_gone(&mut self, members: MemberSet, now_ns: u64, limit_ns: u64) {
+    /// each mistake, so that values come through however long they are under way.
+    pub(super) fn note_gone(&mut self, members: MemberSet, now_ns: u64, limit_ns: u64) {
         let is_gone = |member: &MemberIndex| {
             let last = self.last[*member];
             now_ns.saturating_sub(last.heard_ns) >= limit_ns << last.mistakes
@@ -89,14 +89,6 @@ impl Replica {
         if let Some(member) = self.config.member(from) {
             self.absence.hear(member, self.now.mono_ns);
         }
-    }
-
-    /// Members that were not heard of for long are taken for gone; for twice as long after each mistake, so that
-    /// values come through however long they are under way.
-    pub(super) fn note_gone(&mut self) {
-        let (others, now_ns) = (self.config.others(), self.now.mono_ns);
-        self.absence
-            .note_gone(others, now_ns, self.config.origin_gone_ns);
     }
 
     /// Has the log make void what is dead here, one entry at a time.

@@ -26,6 +26,7 @@ impl Replica {
                 "an own entry under way is not delivered"
             );
         }
+        assert!(!self.may_form_entry(), "what may be sent does not wait");
         self.disk.check();
         self.check_role();
     }

@@ -46,7 +46,7 @@ impl Replica {
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is what came
     /// while its predecessors were decided.
     pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
-        while self.offers.len() < self.config.batches.outstanding && !self.backlog.is_empty() {
+        while self.may_form_entry() {
             let (count, bytes) = (
                 self.config.batches.commands_max,
                 self.config.batches.bytes_max,
@@ -56,6 +56,11 @@ impl Replica {
             let until_ns = self.give(&entry, out);
             self.offers.push(entry, self.now_ns, until_ns);
         }
+    }
+
+    /// Whether something waits that an entry may be formed of.
+    pub(super) fn may_form_entry(&self) -> bool {
+        self.offers.len() < self.config.batches.outstanding && !self.backlog.is_empty()
     }
 
     /// Gives an own entry to the leader, if one is known. Says by when what comes of it is here.

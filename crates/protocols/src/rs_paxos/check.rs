@@ -34,6 +34,8 @@ impl Replica {
                 "an own entry under way is not delivered"
             );
         }
+        let waits = self.may_form(false) || self.may_form(true);
+        assert!(!waits, "what may be sent does not wait");
         self.check_role();
     }
 

@@ -74,7 +74,7 @@ impl Replica {
     }
 
     /// Large entries do not hold back others: as many of either may be under way.
-    fn may_form(&self, is_large: bool) -> bool {
+    pub(super) fn may_form(&self, is_large: bool) -> bool {
         let (backlog, under_way) = match is_large {
             true => (&self.large, self.large_offers),
             false => (&self.backlog, self.offers.len() - self.large_offers),

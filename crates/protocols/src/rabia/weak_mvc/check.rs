@@ -46,6 +46,7 @@ impl Replica {
                 .all(|id| !self.done.entries.contains(id)),
             "a pending batch is not in the log"
         );
+        assert!(!self.may_form_batch(), "what may be sent does not wait");
         self.disk.check();
     }
 }

@@ -2,11 +2,12 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
+use super::slot::Instance;
 use super::voice::SlotValue;
 use crate::shared::under_way::is_long;
 use quorate_core::pace::{ACK_NS_MAX, Pace};
 use quorate_core::{Due, Entry, EntryId, Event, MemberSet, Out, Peers, ReplicaId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 /// The batches that are named in slots and not held.
@@ -47,6 +48,19 @@ impl Hash for Needs {
 impl Needs {
     pub(super) fn is_empty(&self) -> bool {
         self.named.is_empty()
+    }
+
+    /// Gives up needs that no stored slot names, but not before everybody was asked `patience` times: when
+    /// every replica has another head, slots forfeit faster than a batch can be fetched, and only
+    /// fetching makes the heads equal.
+    pub(super) fn give_up(&mut self, slots: &VecDeque<Instance>, patience: u32) {
+        let is_named = |id: EntryId| {
+            slots
+                .iter()
+                .any(|slot| slot.decided == SlotValue::Request(id) || slot.support(id) > 0)
+        };
+        self.named
+            .retain(|id, need| need.asked < patience || is_named(*id));
     }
 
     /// The names of the batches needed.
@@ -175,20 +189,5 @@ impl Replica {
             };
             out.send_early(Peers::One(self.config.members[from]), message);
         }
-    }
-
-    /// Gives up needs that no stored slot names, but not before everybody was asked twice: when
-    /// every replica has another head, slots forfeit faster than a batch can be fetched, and only
-    /// fetching makes the heads equal.
-    pub(super) fn forget_needs(&mut self) {
-        let slots = &self.slots;
-        let patience = 2 * self.config.members.len() as u32;
-        let is_named = |id: EntryId| {
-            slots
-                .iter()
-                .any(|slot| slot.decided == SlotValue::Request(id) || slot.support(id) > 0)
-        };
-        let needs = &mut self.needs.named;
-        needs.retain(|id, need| need.asked < patience || is_named(*id));
     }
 }

@@ -122,7 +122,7 @@ impl Replica {
     /// what came while its predecessors were decided. A batch is offered before anything is
     /// written: the offer promises nothing, and peers flush while the origin does.
     pub(super) fn form_batches(&mut self, now: Now, out: &mut Out<Self>) {
-        while self.batches_under_way() < self.config.outstanding && !self.queue.is_empty() {
+        while self.may_form_batch() {
             let (commands_max, bytes_max) =
                 (self.config.batch_commands_max, self.config.batch_bytes_max);
             let batch = self.queue.commands.fill(commands_max, bytes_max);
@@ -145,6 +145,11 @@ impl Replica {
                 reads: std::mem::take(&mut self.queue.reads),
             });
         }
+    }
+
+    /// Whether something waits that a batch may be formed of.
+    pub(super) fn may_form_batch(&self) -> bool {
+        self.batches_under_way() < self.config.outstanding && !self.queue.is_empty()
     }
 
     /// A batch of so many bytes goes to these members. One that the links move at once is not

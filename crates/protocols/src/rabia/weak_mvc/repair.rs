@@ -241,7 +241,8 @@ impl Replica {
         said |= self.nudge_for_reads();
         said |= self.rejoin.is_some();
         self.say_rejoin(Peers::All, out);
-        self.forget_needs();
+        let patience = 2 * self.config.members.len() as u32;
+        self.needs.give_up(&self.slots, patience);
         said |= !self.needs.is_empty();
         self.ask_for_needs_again(now.mono_ns, out);
         self.retransmission.backoff += u32::from(said);
