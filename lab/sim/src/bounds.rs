@@ -12,7 +12,7 @@ pub(crate) const DISK_BYTES_MAX: usize = 256 << 20;
 /// More waiting events than this are a queue without a bound.
 const EVENTS_MAX: usize = 1 << 20;
 /// More events than this between two ticks are messages that call forth ever more of them.
-const TICK_EVENTS_MAX: u64 = 1 << 23;
+const TICK_EVENTS_MAX: u64 = 1 << 18;
 /// Frames of more bytes than this between two ticks are such messages, too.
 const TICK_BYTES_MAX: u64 = 256 << 20;
 

@@ -17,6 +17,9 @@ use quorate_host::{
 };
 use quorate_protocols::{RemoteGatewayConfig, RemoteGatewayMachine, remote_gateway_config};
 
+/// The time between two questions for an epoch that nobody who runs knows, in ns.
+const ASK_AGAIN_NS: u64 = 100 * MILLIS;
+
 /// The machine that gateways run on.
 pub(crate) struct RemoteGateway {
     /// `None` while there is none.
@@ -246,16 +249,17 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             answers,
             events,
         } = gateway.turn(now);
-        let (is_behind, wake_ns) = (gateway.is_behind(), gateway.next_wake());
-        let wake_ns = wake_ns.map(|due| remote.clock.time_of(due).max(now_ns + 1));
+        let is_behind = gateway.is_behind();
+        let (number, wake_ns) = (gateway.epoch().number, gateway.next_wake());
+        let mut wake_ns = wake_ns.map(|due| remote.clock.time_of(due).max(now_ns + 1));
         self.note_events(endpoint, events)?;
         frames.iter().for_each(|frame| self.send(endpoint, frame));
         for (token, answer) in answers {
             self.gateway_answers(endpoint, token, answer)?;
         }
-        if is_behind {
-            let newest = Box::new(self.newest_epoch().clone());
-            self.take_in(endpoint, Arrived::Epoch(newest));
+        if is_behind && !self.tell_newer_epoch(endpoint, number) {
+            let again_ns = now_ns + ASK_AGAIN_NS;
+            wake_ns = Some(wake_ns.map_or(again_ns, |wake_ns| wake_ns.min(again_ns)));
         }
         let remote = &mut self.gateways[endpoint - self.nodes.len()];
         if let Some(at_ns) = wake_ns
@@ -266,6 +270,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.queue.after(delay, Event::Wake { node, at_ns });
         }
         Ok(())
+    }
+
+    /// Says whether somebody who runs knows an epoch behind the one with this number: not, where whoever spoke of
+    /// it is down.
+    fn tell_newer_epoch(&mut self, endpoint: usize, number: u64) -> bool {
+        let newest = self.newest_epoch();
+        let is_newer = newest.number > number;
+        if is_newer {
+            let newest = Box::new(newest.clone());
+            self.take_in(endpoint, Arrived::Epoch(newest));
+        }
+        is_newer
     }
 
     fn gateway_answers(
