@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod docs;
+mod examples;
 mod length;
 mod order;
 mod pages;
@@ -18,6 +19,7 @@ pub fn all(tree: &Tree, orders: &Orders) -> Vec<Finding> {
     findings.extend(length::files(tree));
     findings.extend(length::functions(tree));
     findings.extend(docs::check(tree));
+    findings.extend(examples::check(tree));
     findings.extend(pages::check(tree));
     findings.extend(width::check(tree));
     findings.extend(dependencies::check(tree));
