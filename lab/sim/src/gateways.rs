@@ -272,8 +272,8 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Ok(())
     }
 
-    /// Says whether somebody who runs knows an epoch behind the one with this number: not, where whoever spoke of
-    /// it is down.
+    /// Hands a gateway the newest epoch that a running replica knows, if it comes after the gateway's own. Says whether
+    /// it does: not while whoever spoke of a later one is down.
     fn tell_newer_epoch(&mut self, endpoint: usize, number: u64) -> bool {
         let newest = self.newest_epoch();
         let is_newer = newest.number > number;

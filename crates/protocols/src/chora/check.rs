@@ -41,7 +41,7 @@ impl Replica {
             assert!(!is_done, "an own entry under way is not committed");
         }
         assert!(
-            self.rounds.is_pulsing() || !self.is_to_form_entry(),
+            self.rounds.is_pulsing() || !self.may_form_entry(),
             "what may be sent does not wait, but for a round"
         );
         self.check_view();

@@ -236,7 +236,9 @@ impl Replica {
         }
         out.deliver(slot, entry);
         if let Some(id) = name {
-            self.clients.open.retain(|offer| offer.entry.id != id);
+            if id.origin == self.config.my_id() {
+                self.clients.open.retain(|offer| offer.entry.id != id);
+            }
             self.queue.retain(|entry| entry.id != id);
         }
         self.rounds.load.note_committed(name.is_some());

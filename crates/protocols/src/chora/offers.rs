@@ -101,20 +101,20 @@ impl Replica {
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is
     /// what came while its predecessors were committed.
     pub(super) fn form_entries(&mut self, now: Now, out: &mut Out<Self>) {
-        while self.is_to_form_entry() {
+        while self.may_form_entry() {
             self.form_entry(now);
             self.hand_on_all(out);
         }
     }
 
     /// Whether something waits that an entry may be formed of.
-    pub(super) fn is_to_form_entry(&self) -> bool {
+    pub(super) fn may_form_entry(&self) -> bool {
         let is_round_full = self.rounds.is_pulsing() && !self.queue.is_empty();
-        self.may_form_entry() && !self.clients.backlog.is_empty() && !is_round_full
+        self.has_room_for_entry() && !self.clients.backlog.is_empty() && !is_round_full
     }
 
-    /// Whether few enough own entries are under way.
-    pub(super) fn may_form_entry(&self) -> bool {
+    /// Whether few enough own entries are under way for one more.
+    pub(super) fn has_room_for_entry(&self) -> bool {
         let outstanding = match self.rounds.is_pulsing() {
             true => OUTSTANDING_IN_ROUNDS.max(self.config.outstanding),
             false => self.config.outstanding,

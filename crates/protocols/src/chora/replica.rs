@@ -208,7 +208,7 @@ impl Replica {
         self.hand_on_all(out);
         self.watch_load(now, out);
         if !self.rounds.is_pulsing() {
-            // The last round may have left some for a next one.
+            // Rounds that have just ended may have left commands for one that does not come.
             self.form_entries(now, out);
             self.propose_all(out);
         }

@@ -162,7 +162,7 @@ impl Replica {
     /// news: pulses that begin for its sake end at once and begin again, and fill a slow network.
     pub(super) fn has_news(&self) -> bool {
         let is_formed =
-            !self.clients.backlog.is_empty() && self.may_form_entry() && self.has_slot();
+            !self.clients.backlog.is_empty() && self.has_room_for_entry() && self.has_slot();
         self.ack() > self.traffic.said_ack || self.can_propose() || is_formed
     }
 

@@ -328,8 +328,8 @@ impl Replica {
             self.deliver(out);
             self.note_progress(before);
             // What was delivered made room for others, and nothing else may ever come.
-            let appended = self.ap > before && self.append_waiting(out);
-            if !appended && !self.may_form_entry() {
+            let has_appended = self.ap > before && self.append_waiting(out);
+            if !has_appended && !self.may_form_entry() {
                 break;
             }
         }

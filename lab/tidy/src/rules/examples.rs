@@ -2,6 +2,9 @@
 
 use crate::{Finding, Tree};
 
+/// The words behind a fence by which rustdoc takes a block for Rust that it builds.
+const BUILT: [&str; 5] = ["", "rust", "no_run", "should_panic", "compile_fail"];
+
 /// Libraries whose manifest says otherwise than their comments whether examples are to be run.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -24,7 +27,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a comment of a file holds Rust that can be run.
+/// Whether a comment of a file holds Rust that is built.
 fn has_example(text: &str) -> bool {
     let mut is_inside = false;
     for line in text.lines() {
@@ -35,7 +38,8 @@ fn has_example(text: &str) -> bool {
         let Some(language) = said.and_then(|said| said.trim().strip_prefix("```")) else {
             continue;
         };
-        if !is_inside && ["", "rust", "no_run", "should_panic"].contains(&language) {
+        let mut words = language.split(',');
+        if !is_inside && words.any(|word| BUILT.contains(&word)) {
             return true;
         }
         is_inside = !is_inside;
@@ -51,7 +55,7 @@ mod tests {
     fn examples_that_are_not_run_and_runs_without_examples_are_found() {
         let (off, on) = ("[lib]\ndoctest = false\n", "[package]\n");
         let text = "//! ```text\n//! a\n//! ```\npub fn f() {}\n";
-        let example = "/// ```\n/// f();\n/// ```\npub fn f() {}\n";
+        let example = "/// ```rust,no_run\n/// f();\n/// ```\npub fn f() {}\n";
         let tree = Tree::of(&[
             ("crates/a/Cargo.toml", off),
             ("crates/a/src/lib.rs", text),
