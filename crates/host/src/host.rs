@@ -3,6 +3,7 @@
 //! [`Host`] only routes. Its parts own their state and get the [`Context`] that they share; what follows for another
 //! part comes back as a value.
 
+mod doubt;
 mod effects;
 mod inputs;
 mod look;
@@ -135,7 +136,7 @@ impl<M: Machine, A: Application> Host<M, A> {
     ) {
         let goes_on = self.recover_transition(now, &config.genesis, epochs);
         match &past {
-            Past::Lost { .. } => self.transition.distrust(),
+            Past::Lost { .. } => self.transition.distrust(self.context.storage.log.as_mut()),
             _ => self.context.wait_for_memory(now),
         }
         match past {
@@ -302,6 +303,9 @@ impl<M: Machine, A: Application> Host<M, A> {
             self.step(now, Input::Held(entry));
         }
         self.payloads.with(&mut self.context).rebuild_further(now);
+        let is_serving = self.engine.is_serving();
+        self.transition
+            .settle_doubt(now, is_serving, &mut self.context, &mut self.requests);
         if self.context.storage.is_stalled {
             let mut stall = self.stall.with(&mut self.context, &mut self.requests);
             stall.ask_for_mark(now);

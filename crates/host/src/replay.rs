@@ -236,16 +236,7 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
                 Ok(())
             }
             Kind::Release => Ok(()),
-            Kind::Lost => {
-                // Older programs did not count.
-                let losses = match found.body.is_empty() {
-                    true => None,
-                    false => Some(Decoder::new(found.body).varint().map_err(wire)?),
-                };
-                self.noted.lose(losses, found.at);
-                self.forget_promises();
-                Ok(())
-            }
+            Kind::Lost => self.lose(found).map_err(wire),
             Kind::Progress => {
                 self.noted = Noted::from_bytes(found.body).map_err(wire)?;
                 self.note = Some(found.at);
@@ -294,6 +285,22 @@ impl<'a, M: Machine, A: Application> Replay<'a, M, A> {
                 Ok(())
             }
         }
+    }
+
+    /// An earlier start found that promises were lost.
+    fn lose(&mut self, found: FoundRecord) -> Result<(), WireError> {
+        // Older programs did not count.
+        let losses = match found.body.is_empty() {
+            true => None,
+            false => Some(Decoder::new(found.body).varint()?),
+        };
+        self.noted.lose(losses, found.at);
+        self.forget_promises();
+        // What follows says so, unless it was cut off.
+        let epoch = epochs::ANY_EPOCH;
+        self.epochs
+            .push((found.at, epochs::Record::Started { epoch }));
+        Ok(())
     }
 
     /// Whether the records of this epoch's machine are those of the machine to be started.

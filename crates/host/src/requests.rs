@@ -249,22 +249,25 @@ impl<Q> Requests<Q> {
 
     /// Queues a linearizable read.
     pub(crate) fn read(&mut self, waiting: Waiting, query: Q) {
+        let id = self.read_for_host();
+        self.reads.insert(id.seq, Read { waiting, query });
+    }
+
+    /// Queues a read that stands for a peer's question.
+    pub(crate) fn read_for(&mut self, peer: ReplicaId, number: u64) {
+        let id = self.read_for_host();
+        self.peer_reads.insert(peer, (id.seq, number));
+    }
+
+    /// Queues a read of which only the slot is of interest.
+    pub(crate) fn read_for_host(&mut self) -> RequestId {
         let id = RequestId {
             client: READER,
             seq: self.next_read,
         };
         self.next_read += 1;
-        self.reads.insert(id.seq, Read { waiting, query });
         self.queue.push_back(reading(id));
-    }
-
-    /// Queues a read that stands for a peer's question.
-    pub(crate) fn read_for(&mut self, peer: ReplicaId, number: u64) {
-        let seq = self.next_read;
-        self.next_read += 1;
-        self.peer_reads.insert(peer, (seq, number));
-        let client = READER;
-        self.queue.push_back(reading(RequestId { client, seq }));
+        id
     }
 
     /// Takes the peer whose question a read stands for, and the question's number.

@@ -37,7 +37,7 @@ pub use alarms::{Alarm, AlarmChange, AlarmKind, Alarms, Scope};
 pub use change::{Configuration, Expect, Face, Order, Reconfigure};
 pub use edit::{Edit, EditError};
 pub use leader::NamedLeader;
-pub use note::{Known, Note, Record};
+pub use note::{ANY_EPOCH, Known, Note, Record};
 pub use rule::{Invalid, judge};
 pub use state::{Effect, GroupState};
 pub use succession::{Input, Output, Standing, Succession};

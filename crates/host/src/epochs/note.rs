@@ -62,7 +62,8 @@ pub struct Known {
 pub enum Record {
     /// It may have spoken in this epoch: the machine's records of it are its promises.
     Started {
-        /// Which epoch.
+        /// Which epoch; [`ANY_EPOCH`] if promises were lost, and nobody knows of which epochs, until a later record
+        /// names one.
         epoch: u64,
     },
     /// It has left, and may have deleted its data: it never speaks again in this life.
@@ -71,6 +72,9 @@ pub enum Record {
         successor: Expect,
     },
 }
+
+/// In a [`Record::Started`]: epochs of which nothing may be known here.
+pub const ANY_EPOCH: u64 = u64::MAX;
 
 const HOLDS: u8 = 0;
 const ASK: u8 = 1;

@@ -20,7 +20,7 @@ mod values;
 pub use values::{Input, Output, Standing};
 
 use super::change::{Expect, Order};
-use super::note::{Known, Record};
+use super::note::{ANY_EPOCH, Known, Record};
 use quorate_core::{Epoch, MILLIS, Member, SECONDS, Slot};
 use rules::Rules;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,8 +80,8 @@ impl Succession {
         out: &mut Vec<Output>,
     ) -> Succession {
         let started = records.iter().filter_map(|record| match record {
-            Record::Started { epoch } => Some(*epoch),
-            Record::Retired { .. } => None,
+            Record::Started { epoch } if *epoch != ANY_EPOCH => Some(*epoch),
+            _ => None,
         });
         let has_left = records.iter().any(|r| matches!(r, Record::Retired { .. }));
         let newest = at.state.chain.newest();

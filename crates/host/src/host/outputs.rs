@@ -140,6 +140,7 @@ impl<M: Machine, A: Application> Host<M, A> {
                 entry,
                 requests,
             } => self.tell(gateway, entry, requests),
+            Output::Reply { id, outcome } if self.transition.is_answer(id, &outcome) => {}
             Output::Reply { id, outcome } => {
                 self.requests
                     .with(&mut self.context)

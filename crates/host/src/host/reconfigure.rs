@@ -7,11 +7,12 @@
 //! starts the machine ([`Host::begin_epoch`]).
 
 use super::Host;
+use super::doubt::Question;
 use crate::api::HostEvent;
 use crate::apply::Applier;
 use crate::context::Context;
 use crate::epochs::precheck;
-use crate::epochs::{Input, Note, Output, Record, Standing, Succession};
+use crate::epochs::{ANY_EPOCH, Input, Note, Output, Record, Standing, Succession};
 use crate::flaw::Flaw;
 use crate::frame::Body;
 use crate::log::{Kind, LogWriter};
@@ -32,8 +33,11 @@ pub(crate) struct EpochTransition {
     boot: Boot,
     /// `None` only while it takes a step.
     succession: Option<Succession>,
-    /// The newest epoch it had a part in before this start, and may have lost its promises of.
-    started_before: u64,
+    /// The newest epoch it had a part in before this start, and may have lost its promises of; [`ANY_EPOCH`] while
+    /// nobody knows which that is.
+    pub(super) started_before: u64,
+    /// What finds out which it is.
+    pub(super) question: Question,
     /// Own records that are not durable yet, and where they end.
     writing: VecDeque<(Position, Record)>,
     /// The last own record, and where it is.
@@ -50,6 +54,7 @@ impl EpochTransition {
             boot,
             succession: None,
             started_before: 0,
+            question: Question::Open,
             writing: VecDeque::new(),
             last: None,
             is_due: false,
@@ -110,9 +115,19 @@ impl EpochTransition {
         self.asked
     }
 
-    /// Promises may be lost, and nobody knows of which epochs.
-    pub(crate) fn distrust(&mut self) {
-        self.started_before = u64::MAX;
+    /// Has the log say that promises of any epoch may be lost.
+    pub(super) fn note_doubt(&mut self, log: &mut LogWriter) {
+        let record = Record::Started { epoch: ANY_EPOCH };
+        self.last = Some((append(log, record), record));
+    }
+
+    /// Writes an own record, which is acted upon once it is durable.
+    pub(super) fn write_record(&mut self, log: &mut LogWriter, record: Record) {
+        self.last = Some((append(log, record), record));
+        self.writing.push_back((log.tail(), record));
+        if self.is_in_doubt() && matches!(record, Record::Started { .. }) {
+            self.note_doubt(log);
+        }
     }
 
     /// The last own record goes on in the log, of which everything before `end` is released.
@@ -193,7 +208,8 @@ impl<M: Machine, A: Application> Host<M, A> {
             Record::Started { epoch } => Some(*epoch),
             Record::Retired { .. } => None,
         });
-        self.transition.started_before = started.max().unwrap_or(0);
+        // In the order written: one that says in which epochs nothing was lost ends the doubt before it.
+        self.transition.started_before = started.last().unwrap_or(0);
         self.transition.last = written.last().copied();
         self.meet_peers();
         let mut outputs = Vec::new();
@@ -228,6 +244,7 @@ impl<M: Machine, A: Application> Host<M, A> {
             log.want_sync();
         }
         self.transition.is_due = false;
+        self.transition.question = Question::Open;
         // Whatever is appended from here on, as what a release carries on, is of the new epoch, and
         // durable no sooner than the seal.
         self.forget_promises();
@@ -359,7 +376,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         if let Some(log) = &mut self.context.storage.log {
             self.outbox.fall_silent(log);
         }
-        self.transition.distrust();
+        self.transition.distrust(self.context.storage.log.as_mut());
         let newest = self.context.epoch().number;
         let running = self.transition.succession().and_then(Succession::running);
         self.end_machine(false);
@@ -391,8 +408,7 @@ impl<M: Machine, A: Application> Host<M, A> {
         let Some(log) = &mut self.context.storage.log else {
             return self.pass(now, Input::Durable(record));
         };
-        self.transition.last = Some((append(log, record), record));
-        self.transition.writing.push_back((log.tail(), record));
+        self.transition.write_record(log, record);
     }
 
     /// Finds out whom to talk to.

@@ -22,6 +22,8 @@ pub(crate) struct Sequencer {
     proposed: Slot,
     entries: u64,
     waiting: VecDeque<(Lsn, Entry, Vec<RequestId>)>,
+    /// Its records hold what it promised for ever.
+    is_bound: bool,
 }
 
 /// An entry and its slot, both as a message and as a record. As an offer it is early; as a record
@@ -122,13 +124,11 @@ impl Machine for Sequencer {
     }
 
     fn recover(seat: &Seat, past: Past<Self>, _now: Now, out: &mut Out<Self>) -> Self {
+        // One without the promises of its last life says nothing before it is asked for something.
+        let is_bound = !matches!(past, Past::Lost { .. });
         let next = match past {
             Past::Fresh => {
-                out.persist(Ordered {
-                    slot: Slot(0),
-                    entry: EntryBuilder::default().finish(EntryId::default(), 0),
-                    offer: true,
-                });
+                out.persist(promise());
                 Slot(0)
             }
             Past::Intact {
@@ -154,6 +154,7 @@ impl Machine for Sequencer {
             proposed: next,
             entries: 0,
             waiting: VecDeque::new(),
+            is_bound,
         }
     }
 
@@ -186,6 +187,15 @@ impl Machine for Sequencer {
     }
 }
 
+/// The record of what is promised for ever.
+fn promise() -> Ordered {
+    Ordered {
+        slot: Slot(0),
+        entry: EntryBuilder::default().finish(EntryId::default(), 0),
+        offer: true,
+    }
+}
+
 impl Introspect for Sequencer {
     fn fingerprint(&self, to: &mut impl Hasher) {
         to.write_u64(self.next.0);
@@ -199,6 +209,9 @@ impl Sequencer {
             return commands
                 .iter()
                 .for_each(|command| out.reply(command.id, refused.clone()));
+        }
+        if !std::mem::replace(&mut self.is_bound, true) {
+            out.persist(promise());
         }
         self.entries += 1;
         let mut builder = EntryBuilder::default();

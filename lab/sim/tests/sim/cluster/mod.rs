@@ -8,8 +8,8 @@ use quorate_core::{
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use quorate_etcd_store::{Query, QueryAnswer as Found, Store};
 use quorate_host::{
-    Answer, Countdowns, Directive, Flush, Host, HostConfig, Limits, LogSource, Request, Start,
-    SupportedVersions, Token,
+    Answer, Completed, Countdowns, Directive, Flush, Host, HostConfig, Limits, LogSource, Request,
+    Start, SupportedVersions, Token,
 };
 use quorate_protocols::{Protocol, Registered};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub(crate) fn open<P: Protocol>(
 ) -> Host<P::Machine, Store> {
     let member = |index: usize| Member {
         id: id(index),
-        incarnation: Incarnation(index as u128),
+        incarnation: Incarnation(1 + index as u128),
     };
     let epoch = Epoch {
         number: 1,
@@ -79,8 +79,8 @@ pub(crate) fn open<P: Protocol>(
     };
     let config = HostConfig {
         cluster: ClusterId(1),
-        incarnation: Incarnation(index as u128),
-        listed_as: Incarnation(index as u128),
+        incarnation: Incarnation(1 + index as u128),
+        listed_as: Incarnation(1 + index as u128),
         genesis: seat.epoch.clone(),
         catalogue: &Registered,
         machine: P::config(&seat).expect("the parameters are sound"),
@@ -105,9 +105,15 @@ pub(crate) fn at(ns: u64) -> Now {
     }
 }
 
-/// Replicas without disks, joined by a wire that carries what the test lets it carry.
+/// Replicas, joined by a wire that carries what the test lets it carry.
 pub(crate) struct Cluster<M: Machine> {
     pub(crate) hosts: Vec<Host<M, Store>>,
+    /// What the log of each is written to.
+    pub(crate) disks: Vec<Disk>,
+    /// The configuration of a machine in a seat.
+    configure: fn(&Seat) -> M::Config,
+    /// Who began which epoch, and whether it ordered commands at once.
+    pub(crate) began: Vec<(usize, u64, bool)>,
     countdowns: Vec<Countdowns>,
     /// Frames under way: from, to, bytes.
     pub(crate) wire: Vec<(usize, usize, Bytes)>,
@@ -119,18 +125,19 @@ pub(crate) struct Cluster<M: Machine> {
 }
 
 impl<M: Machine> Cluster<M> {
+    /// Replicas without disks.
     pub(crate) fn new<P: Protocol<Machine = M>>(replicas: usize) -> Self {
-        let first = |index| {
-            let mut none = Disk::default();
-            open::<P>(
-                (index, replicas),
-                Durability::Memory,
-                Start::FirstBoot,
-                &mut none,
-            )
-        };
+        Cluster::begin::<P>(replicas, Durability::Memory)
+    }
+
+    pub(crate) fn begin<P: Protocol<Machine = M>>(replicas: usize, durability: Durability) -> Self {
+        let mut disks = vec![Disk::default(); replicas];
+        let disk = |(index, disk)| open::<P>((index, replicas), durability, Start::FirstBoot, disk);
         let mut cluster = Cluster {
-            hosts: (0..replicas).map(first).collect(),
+            hosts: disks.iter_mut().enumerate().map(disk).collect(),
+            disks,
+            began: Vec::new(),
+            configure: |seat| P::config(seat).expect("the parameters are sound"),
             countdowns: (0..replicas).map(|_| Countdowns::default()).collect(),
             wire: Vec::new(),
             stopped: vec![false; replicas],
@@ -138,12 +145,28 @@ impl<M: Machine> Cluster<M> {
             answers: BTreeMap::new(),
             tokens: 0,
         };
-        for a in 0..replicas {
-            for b in (0..replicas).filter(|b| *b != a) {
-                cluster.hosts[a].link(at(SECONDS), id(b), Some(SupportedVersions::SHIPPED.newest));
-            }
-        }
+        (0..replicas).for_each(|index| cluster.connect(index));
         cluster
+    }
+
+    /// A replica reaches all others.
+    fn connect(&mut self, index: usize) {
+        let version = Some(SupportedVersions::SHIPPED.newest);
+        for peer in (0..self.hosts.len()).filter(|peer| *peer != index) {
+            self.hosts[index].link(at(self.now_ns), id(peer), version);
+        }
+    }
+
+    /// A replica starts again, opened by this. What is under way to it is lost.
+    pub(crate) fn replace(&mut self, index: usize, open: impl FnOnce(&mut Disk) -> Host<M, Store>) {
+        self.wire.retain(|(_, to, _)| *to != index);
+        self.hosts[index] = open(&mut self.disks[index]);
+        self.connect(index);
+        let version = Some(SupportedVersions::SHIPPED.newest);
+        for peer in (0..self.hosts.len()).filter(|peer| *peer != index) {
+            self.hosts[peer].link(at(self.now_ns), id(index), None);
+            self.hosts[peer].link(at(self.now_ns), id(index), version);
+        }
     }
 
     /// Asks a replica something.
@@ -166,8 +189,17 @@ impl<M: Machine> Cluster<M> {
     pub(crate) fn turn(&mut self, index: usize) {
         let now = at(self.now_ns);
         let host = &mut self.hosts[index];
+        if let Some(seat) = host.look().next_seat() {
+            let (config, number) = ((self.configure)(&seat), seat.epoch.number);
+            host.begin_epoch(now, seat, &config);
+            self.began.push((index, number, host.look().is_serving()));
+        }
         host.turn(now);
         let effects = host.take_effects(now);
+        if let Some(flush) = &effects.flush {
+            self.disks[index].perform(flush);
+            host.completed(now, Completed::Flush(flush.through));
+        }
         for countdown in effects.countdowns {
             self.countdowns[index].set(self.now_ns, countdown);
         }

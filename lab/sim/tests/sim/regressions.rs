@@ -1,14 +1,13 @@
-//! What once went wrong in etcd, asked of every registered protocol: each test is named after the
-//! mistake, with the number of etcd's issue.
+//! What once went wrong here or in etcd, asked of every registered protocol: each test is named after the
+//! mistake, with the number of etcd's issue if it was one of etcd's.
 
-mod cluster;
-
-use cluster::{Cluster, Disk, at, open, put, range, write};
+use crate::cluster::{Cluster, Disk, at, open, put, range, write};
 use quorate_core::{Application, Durability, MILLIS, SECONDS, Slot};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
 };
 use quorate_etcd_store::{KeyHash, Query, QueryAnswer as Found, Store, command};
+use quorate_host::epochs::{Configuration, Expect, Order, Reconfigure};
 use quorate_host::{Answer, Completed, Host, Request, Start, Token};
 use quorate_protocols::{Protocol, Visitor, names, visit};
 use std::collections::BTreeMap;
@@ -342,4 +341,74 @@ fn decided_state<M: quorate_core::Machine>(
         .hash(0)
         .expect("the present can be hashed");
     (!host.look().is_ahead()).then(|| (host.look().applied(), (host.look().digest().1, hash)))
+}
+
+/// Most members have lost their promises since they started, one after the other, and each has made up for it. The
+/// epoch that begins then is one of which none of them forgot anything: nobody waits for the others to recover from.
+#[test]
+fn an_epoch_begins_although_most_members_once_lost_their_promises() {
+    with_every_protocol!(losses_before_an_epoch);
+}
+
+fn losses_before_an_epoch<P: Protocol>() {
+    let mut cluster = Cluster::<P::Machine>::new::<P>(3);
+    cluster.done(0, put("k", "before", 0));
+    for index in [1, 0] {
+        cluster.replace(index, |disk| {
+            open::<P>((index, 3), Durability::Memory, Start::Resume, disk)
+        });
+        cluster.run_until(|cluster| cluster.hosts[index].look().is_serving());
+        cluster.done(2, put("k", "meanwhile", 0));
+        cluster.level();
+    }
+    renew(&mut cluster, &[0, 1, 2]);
+    for index in 0..3 {
+        cluster.done(index, put("k", "after", 0));
+    }
+    cluster.level();
+}
+
+/// The group begins the next epoch with the same configuration, and these replicas are in it.
+fn renew<M: quorate_core::Machine>(cluster: &mut Cluster<M>, through: &[usize]) {
+    let epoch = cluster.hosts[2].look().epoch().clone();
+    let order = Order::Reconfigure(Reconfigure {
+        expect: Expect::of(&epoch),
+        configuration: Configuration::of(&epoch),
+    });
+    let ordered = cluster.ask(2, Request::Order(order));
+    cluster.run_until(|cluster| cluster.answer(ordered).is_some());
+    let answer = cluster.answer(ordered);
+    assert!(matches!(answer, Some(Answer::Applied(..))), "{answer:?}");
+    let is_in_it = |host: &Host<M, Store>| host.look().epoch().number > epoch.number;
+    cluster.run_until(|cluster| through.iter().all(|index| is_in_it(&cluster.hosts[*index])));
+}
+
+/// A replica loses its log, notes that, and stops before it found out of which epochs it lost promises. The log that it
+/// finds the next time is whole, and it may still have had a part in any: it begins as one that forgot.
+#[test]
+fn who_may_have_promised_in_an_epoch_says_so_after_another_start() {
+    with_every_protocol!(losses_and_another_start);
+}
+
+fn losses_and_another_start<P: Protocol>() {
+    let open_again = |disk: &mut Disk| open::<P>((0, 3), Durability::Disk, Start::Resume, disk);
+    let mut cluster = Cluster::<P::Machine>::begin::<P>(3, Durability::Disk);
+    cluster.done(0, put("k", "before", 0));
+    cluster.level();
+    cluster.disks[0] = Disk::default();
+    cluster.replace(0, open_again);
+    cluster.turn(0);
+    cluster.stopped[0] = true;
+    renew(&mut cluster, &[1, 2]);
+    cluster.stopped[0] = false;
+    cluster.replace(0, open_again);
+    cluster.run_until(|cluster| {
+        let host = cluster.hosts[0].look();
+        host.epoch().number == 2 && host.is_serving()
+    });
+    cluster.began.sort_unstable();
+    let began = [(0, 2, false), (1, 2, true), (2, 2, true)];
+    assert_eq!(cluster.began, began, "{}", P::NAME);
+    cluster.done(0, put("k", "after", 0));
+    cluster.level();
 }

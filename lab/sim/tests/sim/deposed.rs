@@ -1,12 +1,8 @@
 //! A leader of Nezha that is deposed with entries executed and not committed, host and store included: nobody
 //! is shown what is taken back, and it comes to the state of the others.
 
-// What other tests need of it.
-#[allow(dead_code)]
-mod cluster;
-
+use crate::cluster::{Cluster, put, range};
 use bytes::Bytes;
-use cluster::{Cluster, put, range};
 use quorate_core::Machine;
 use quorate_etcd_store::{EventsQuery, Keys, Query, QueryAnswer as Found, Store};
 use quorate_host::{Answer, Host, Request};
