@@ -38,7 +38,8 @@ lints() {
 }
 
 tests() {
-  cargo test --profile quick --workspace --quiet
+  # Twice as many at a time as there are processors: tests of processes wait for most of their time.
+  RUST_TEST_THREADS=$((2 * $(nproc))) cargo test --profile quick --workspace --quiet
   [ "$model" = --long ] || return 0
   # The largest exhaustive searches of quorum rules.
   cargo test --profile quick -p quorate-protocols --lib --quiet exhaustive -- --ignored

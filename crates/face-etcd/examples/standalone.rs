@@ -1,7 +1,7 @@
 //! The face in front of a store without replicas or a log, to drive by hand:
 //! `cargo run -p quorate-face-etcd --example standalone -- 127.0.0.1:2379`
 
-#[path = "../tests/backend/mod.rs"]
+#[path = "../tests/face/backend/mod.rs"]
 mod backend;
 
 use quorate_face_etcd::{Limits, serve};

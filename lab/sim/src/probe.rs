@@ -88,8 +88,7 @@ impl<M: Machine> Introspect for Probe<M> {
 impl<M: Machine> Probe<M> {
     /// Hands on what the inner machine said; both number their records alike.
     fn forward(&mut self, out: &mut Out<Self>) {
-        let outputs: Vec<Output<M>> = self.scratch.drain().collect();
-        for output in outputs {
+        for output in self.scratch.drain() {
             note(&self.lines, || format!("  <- {}", describe_output(&output)));
             match output {
                 Output::Persist { lsn, record } => {

@@ -325,8 +325,8 @@ impl Visitor for Chosen {
                 "the profile {OLD_COPIES} may take back what servers were given: without --store"
             ));
         }
-        if sabotage.is_some() && store == StoreName::Effects {
-            return Err("protocols are not broken below servers: without --store".to_owned());
+        if sabotage.is_some() && store != StoreName::Etcd {
+            return Err("a protocol's mutant is of etcd's store: without --store".into());
         }
         let recipe = Recipe {
             protocol: P::NAME,
@@ -345,9 +345,9 @@ impl Visitor for Chosen {
         let run = move |seed, watch: Watch| match (embedded, store) {
             (Some(run), _) => run(&recipe, seed, watch),
             (None, StoreName::Etcd) => run_one::<P, EtcdStore>(&recipe, sabotage, seed, watch),
-            (None, StoreName::Plain) => run_one::<P, PlainStore>(&recipe, sabotage, seed, watch),
-            (None, StoreName::Redis) => run_one::<P, RedisStore>(&recipe, sabotage, seed, watch),
-            (None, StoreName::Effects) => run_bare::<Stream>(&recipe, seed, watch),
+            (None, StoreName::Plain) => run_any::<PlainStore>(&recipe, seed, watch),
+            (None, StoreName::Redis) => run_any::<RedisStore>(&recipe, seed, watch),
+            (None, StoreName::Effects) => run_any::<Stream>(&recipe, seed, watch),
         };
         Ok(Simulator {
             run: Box::new(run),
@@ -383,11 +383,9 @@ fn run_one<P: Protocol, A: Subject>(
     World::<_, A>::new(setup).run()
 }
 
-/// Runs a seed with the machines that servers run.
+/// Runs a seed with the machines that servers run. They are inside probes also when nothing is written down: a second
+/// world would be compiled as long as the first, by each program that has a state machine of its own tried here.
 fn run_any<A: Subject>(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
-    if watch.lines.is_none() {
-        return run_bare::<A>(recipe, seed, watch);
-    }
     let configure = |seat: &Seat| {
         let inner = AnyConfig::of(seat)?.touching(A::touches());
         let lines = watch.lines.clone();
@@ -396,11 +394,6 @@ fn run_any<A: Subject>(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
     let words = AnyMessage::describe;
     let setup = recipe.setup::<Probe<AnyMachine>>(seed, &configure, words, watch.clone());
     World::<_, A>::new(setup).run()
-}
-
-/// Runs a seed with the machines that servers run, of whose messages nothing is written down.
-fn run_bare<A: Subject>(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
-    run_among::<Registered, A>(recipe, AnyMessage::describe, seed, watch)
 }
 
 /// Runs a seed with machines of these protocols, of whose messages nothing is written down.

@@ -7,7 +7,7 @@
     reason = "a module of each test file, which uses a part of it"
 )]
 
-#[path = "../../../../crates/cli/tests/support/program.rs"]
+#[path = "../../../../crates/cli/tests/cli/support/program.rs"]
 pub mod program;
 
 use program::program;
