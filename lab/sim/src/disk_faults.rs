@@ -44,7 +44,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             let is_out_now = is_out(&after.found);
             let is_latent = is_out(settled) && !is_out_now;
             let is_too_much = is_out_now
-                && (self.without_promises(index) >= self.setup.failures_survived
+                && (self.without_promises(index) >= self.failures_survived()
                     || !self.may_lose_fragments(index)?);
             let is_bearable = !is_latent && !is_too_much;
             if is_bearable && self.are_copies_left(index, &before.host, &after.host)? {

@@ -72,7 +72,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
                     self.note_decider(index);
                     self.measure(|meter, now_ns| meter.decided(slot, decision, now_ns));
                 }
-                HostEvent::Sealed { .. } => self.totals.hit("seal applied"),
+                HostEvent::Sealed { .. } => self.epoch_sealed(),
                 HostEvent::Began { .. } => self.epoch_begun(index),
                 HostEvent::Left => {
                     self.nodes[index].left = true;
@@ -91,6 +91,15 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             });
         }
         Ok(())
+    }
+
+    /// A replica has applied a seal.
+    fn epoch_sealed(&mut self) {
+        self.totals.hit("seal applied");
+        let newest = self.newest_epoch();
+        if newest.number > self.reached.number {
+            self.reached = newest.clone();
+        }
     }
 
     /// The machine of an epoch, whose protocol may want payloads, was started.

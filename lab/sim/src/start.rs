@@ -85,7 +85,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             node.old_copy = None;
         }
         self.values.payload_min = host.look().payload_min();
-        node.lost |= start == Start::Resume && !host.look().is_serving();
+        node.lost |= start == Start::Resume && !host.look().has_recovered();
         node.compared = Slot(0);
         node.host = Some(host);
         let numbers = [index as u64, boot.0, opened.next.0, opened.records];

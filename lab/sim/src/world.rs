@@ -194,6 +194,10 @@ pub(crate) struct World<'a, M: Machine, A: Subject> {
     pub(crate) progress: (u64, u64),
     pub(crate) totals: Totals,
     pub(crate) epoch: Epoch,
+    /// The newest epoch that any replica ever reached, those that are down included.
+    pub(crate) reached: Epoch,
+    /// Epochs that a member was asked for, and that may follow the newest.
+    pub(crate) asked_for: Vec<Epoch>,
     pub(crate) cluster: ClusterId,
     pub(crate) values: Values,
     pub(crate) inspections: InspectionCache<M, A>,
@@ -262,6 +266,8 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             values: Values::default(),
             inspections: InspectionCache::default(),
             servers: A::HAS_SERVERS.then(|| Servers::new(setup.seed, n, setup.effects_mutant)),
+            reached: epoch.clone(),
+            asked_for: Vec::new(),
             epoch,
             nodes,
             plan,

@@ -185,6 +185,13 @@ impl<'a, M: Machine, A: Application> Look<'a, M, A> {
         self.host.engine.is_serving()
     }
 
+    /// Whether this replica orders commands, and will do so in later epochs without being told what it forgot. Until
+    /// then it counts among the members that have failed.
+    #[must_use]
+    pub fn has_recovered(self) -> bool {
+        self.is_serving() && !self.host.transition.is_in_doubt()
+    }
+
     /// Whether the machine is suspended and nothing that is decided is written.
     #[must_use]
     pub fn is_stalled(self) -> bool {

@@ -22,7 +22,7 @@ pub(crate) struct Sequencer {
     proposed: Slot,
     entries: u64,
     waiting: VecDeque<(Lsn, Entry, Vec<RequestId>)>,
-    /// Its records hold what it promised for ever.
+    /// What was promised for ever is among the records.
     is_bound: bool,
 }
 

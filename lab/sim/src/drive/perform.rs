@@ -71,7 +71,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         node.lost &= node
             .host
             .as_ref()
-            .is_none_or(|host| !host.look().is_serving());
+            .is_none_or(|host| !host.look().has_recovered());
         // A replica that has not recorded its first start yet does not speak.
         node.started |= flush.is_none() && node.in_flight.is_none();
         assert!(node.started || frames.is_empty(), "it is silent");

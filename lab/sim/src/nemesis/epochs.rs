@@ -58,7 +58,18 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         Some((via, host.look().epoch().clone(), host.look().epochs().level))
     }
 
+    /// Asks a member for a configuration, unless too many of those who stay have lost promises for it.
     fn ask_for(&mut self, via: usize, epoch: &Epoch, configuration: Configuration) {
+        let next = configuration.behind(epoch, epoch.first_slot);
+        let stays = |index: &usize| [epoch, &next].iter().all(|of| of.has(self.member(*index)));
+        let staying = (0..self.nodes.len()).filter(stays);
+        let lost = staying.filter(|index| self.is_without_promises(*index));
+        if lost.count() > self.failures_of(&next) {
+            return;
+        }
+        let reached = self.reached.number;
+        self.asked_for.retain(|asked| asked.number > reached);
+        self.asked_for.push(next);
         let expect = Expect::of(epoch);
         let order = Order::Reconfigure(Reconfigure {
             expect,
@@ -229,8 +240,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             self.send_request(via, ORDER, Request::Order(order));
             return None;
         }
-        let is_new = !self.nodes[index].was_member;
-        is_new.then(|| self.member(index))
+        // One that lost promises, if it has made any, would be told nothing where it is among few.
+        let node = &self.nodes[index];
+        (!node.was_member && !node.lost).then(|| self.member(index))
     }
 
     /// A replica that has left starts anew, with an empty disk and another incarnation.

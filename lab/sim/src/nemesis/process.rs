@@ -7,7 +7,7 @@ use crate::node::Power;
 use crate::recording::What;
 use crate::subject::Subject;
 use crate::world::{Event, World};
-use quorate_core::{Durability, Incarnation, MICROS, MILLIS, Machine};
+use quorate_core::{Durability, Epoch, Incarnation, MICROS, MILLIS, Machine};
 use quorate_host::SupportedVersions;
 
 impl<M: Machine, A: Subject> World<'_, M, A> {
@@ -54,7 +54,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         if !self.would_be_out(index) {
             return;
         }
-        if self.without_promises(index) >= self.setup.failures_survived {
+        if self.without_promises(index) >= self.failures_survived() {
             self.nodes[index].disk.log = before.log;
         } else {
             self.nodes[index].lost = true;
@@ -64,7 +64,26 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// Without disks each crash costs promises: no more at a time than the protocol survives.
     pub(crate) fn is_crash_forbidden(&self, index: usize) -> bool {
         self.setup.durability == Durability::Memory
-            && self.without_promises(index) >= self.setup.failures_survived
+            && self.without_promises(index) >= self.failures_survived()
+    }
+
+    /// Members that may be without promises at once, in the newest epoch and in those that may follow.
+    pub(crate) fn failures_survived(&self) -> usize {
+        let is_ahead = |epoch: &&Epoch| epoch.number > self.reached.number;
+        let may_follow = self.asked_for.iter().filter(is_ahead);
+        let epochs = may_follow.chain([&self.reached]);
+        let failures = epochs.map(|epoch| self.failures_of(epoch)).min();
+        failures.unwrap_or(0).min(self.setup.failures_survived)
+    }
+
+    /// Members of an epoch that may fail at once.
+    pub(crate) fn failures_of(&self, epoch: &Epoch) -> usize {
+        let (catalogue, level) = (
+            self.setup.known.catalogue,
+            SupportedVersions::SHIPPED.level(),
+        );
+        let numbers = catalogue.numbers(level, epoch);
+        numbers.map_or(0, |numbers| numbers.failures)
     }
 
     /// Replicas, but for one, that lost their promises and have not recovered yet.
@@ -79,8 +98,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     pub(crate) fn is_out_of_votes(&self, index: usize) -> bool {
         let node = &self.nodes[index];
         match &node.host {
-            None => self.setup.durability == Durability::Memory || node.lost,
-            Some(host) => !host.look().is_serving(),
+            // One that has not started yet has nothing.
+            None => self.setup.durability == Durability::Memory || node.lost || !node.started,
+            Some(host) => !host.look().has_recovered(),
         }
     }
 
@@ -98,7 +118,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     /// A replica dies, and its disk is replaced by an empty one.
     pub(super) fn wipe(&mut self) {
         let index = self.rng.usize(..self.nodes.len());
-        let is_too_much = self.without_promises(index) >= self.setup.failures_survived
+        let is_too_much = self.without_promises(index) >= self.failures_survived()
             || !self.may_lose_fragments(index).unwrap_or(false);
         if is_too_much || self.nodes[index].host.is_none() || !self.nodes[index].started {
             return;

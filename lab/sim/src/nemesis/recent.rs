@@ -71,7 +71,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
 
     /// Whether one more replica may forget what it promised.
     fn may_forget(&self, index: usize) -> Result<bool, Violation> {
-        let is_too_much = self.without_promises(index) >= self.setup.failures_survived
+        let is_too_much = self.without_promises(index) >= self.failures_survived()
             || self.forgotten.is_some()
             || self.newest_epoch().number > 1
             || self.nodes[index].host.is_none()

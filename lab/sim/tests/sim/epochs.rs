@@ -52,6 +52,17 @@ fn members_come_and_go() {
     );
 }
 
+/// Most members lose promises at one time or another, and make up for it. Seeds 5 and 4 stood still.
+#[test]
+fn epochs_begin_after_losses_of_most_members() {
+    for protocol in ["multi-paxos", "nezha"] {
+        pass(
+            &format!("--protocol {protocol} --profile bit-rot,epochs"),
+            0..12,
+        );
+    }
+}
+
 /// Every protocol that is ready follows every other; one that is not, where it was begun with.
 #[test]
 fn protocols_come_and_go() {

@@ -160,15 +160,17 @@ impl Succession {
     /// member and may not know that it is open; for a leaver, the members.
     fn listeners(&self, at: &Standing<'_>) -> BTreeSet<Member> {
         let newest = self.to_start(at);
-        let others = newest.members.iter().filter(|member| **member != self.me);
+        // Nobody is there who was this replica in a former life.
+        let is_other = |member: &&Member| member.id != self.me.id;
+        let others = newest.members.iter().filter(is_other);
         if !newest.has(self.me) {
             let told = self.told.iter().flat_map(|(told, _)| &told.members);
-            return others.chain(told).copied().collect();
+            return others.chain(told.filter(is_other)).copied().collect();
         }
         let before = at.state.chain.get(newest.number - 1);
         let before = before.into_iter().flat_map(|epoch| &epoch.members);
         others
-            .chain(before.filter(|member| **member != self.me))
+            .chain(before.filter(is_other))
             .copied()
             .filter(|member| {
                 let known = self.knowing.get(member).copied().unwrap_or_default();
