@@ -58,7 +58,7 @@ fn a_full_disk_is_waited_out_also_during_a_snapshot() {
     let home = tempfile::tempdir().unwrap();
     let flags = ["--rounds=1", "--load-seconds=4", "--seed=2"];
     let mut command = chaos(home.path(), &flags);
-    let often = "--server-arg=--snapshot-bytes=100000";
+    let often = "--server-arg=--snapshot-bytes=20000";
     let output = output(command.args(["--faults=disk-full", often]));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complained = String::from_utf8_lossy(&output.stderr);
