@@ -1,10 +1,5 @@
 //! Alarms of real clusters, disks that are full, and history that is forgotten by itself.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::alarms::{alarm, know_alarms, listed, member};
 use crate::support::{Client, Home, channel, converged, eventually};

@@ -1,10 +1,5 @@
 //! Backups of clusters that are written to and hurt meanwhile, and the moments that come back.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{
     Client, Home, channel, converged, eventually, expect_failure, output, quorate, signal, write_on,
 };

@@ -1,10 +1,5 @@
 //! Everything an operator can get wrong: one clear message each, and nothing is lost.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Client, Home, PATIENCE, Up, expect_failure, free_ports, output, quorate};
 use std::fs;
 use std::net::TcpListener;

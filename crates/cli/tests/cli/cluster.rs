@@ -1,10 +1,5 @@
 //! Whole clusters of real processes, hurt and healed.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::{
     Client, Home, PATIENCE, Up, converged, eventually, exists, metric, quorate, signal,

@@ -1,10 +1,5 @@
 //! Replicas that lost what they promised: a deleted data folder, a restart without disk.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::{
     Client, Home, Up, converged, eventually, expect_failure, free_ports, metric, metrics, quorate,

@@ -1,10 +1,5 @@
 //! Disks that no longer hold what was written to them, and disks without space.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::{Client, Home, Up, converged, eventually, metric, signal};
 use rustix::process::Signal;

@@ -1,10 +1,5 @@
 //! Replicas that are short of file descriptors.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Client, Home, eventually, exists, metrics};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::net::TcpStream;

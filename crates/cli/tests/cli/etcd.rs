@@ -1,10 +1,5 @@
 //! Replicas that are started as etcd is: by its name, its flags, its variables and its files.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::{
     Client, channel, eventually, expect_failure, free_ports, output, program, signal,

@@ -1,10 +1,5 @@
 //! `quorate log export`: what a replica has executed, for others to judge.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Client, Home, converged, expect_failure, output, quorate};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, TxnRequest};

@@ -1,10 +1,5 @@
 //! Disaster recovery: a new cluster by hand, from what is left of one that cannot go on.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::{
     Client, Up, converged, eventually, expect_failure, free_ports, output, quorate, signal,

@@ -1,11 +1,6 @@
 //! Data folders of every released format: this build opens them and serves what is in them. Folders
 //! of a newer format are refused, and left as they are.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Client, Home, Up, converged, expect_failure, free_ports, quorate};
 use quorate_server::META_FORMAT;
 use std::collections::BTreeMap;

@@ -1,10 +1,5 @@
 //! Gateways without a replica, in front of clusters of real processes.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::{
     Client, Home, Up, channel, converged, eventually, expect_failure, metric, post, quorate, signal,

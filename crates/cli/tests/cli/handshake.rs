@@ -1,11 +1,6 @@
 //! Whatever calls a replica's peer port gets one clear answer or none, a line in the log says why,
 //! and the replica goes on.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Client, Home, PATIENCE, eventually};
 use bytes::Bytes;
 use quorate_core::{ClusterId, Encoder, Wire};

@@ -1,10 +1,5 @@
 //! Snapshots for clients, and clusters that begin with them.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::alarms::{alarm, know_alarms, listed, member};
 use crate::support::{
     Client, Home, Up, channel, converged, eventually, expect_failure, free_ports, output, quorate,

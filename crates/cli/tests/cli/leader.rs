@@ -1,10 +1,5 @@
 //! The leader that members name to clients: all of them the same one, under a term that grows.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Client, Home, Up, channel, eventually, metric, signal};
 use quorate_etcd_api::etcdserverpb::{MoveLeaderRequest, StatusRequest};
 use quorate_face_etcd::client::MaintenanceClient;

@@ -1,10 +1,5 @@
 //! What strangers send does not fill logs: a few lines of a kind, and a count of the others.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Home, PATIENCE, eventually, metric};
 use quorate_core::{Boot, Encoder, ReplicaId, Wire};
 use quorate_host::SupportedVersions;

@@ -2,6 +2,11 @@
 //!
 //! One program for all of it: each more would hold the same clients and helpers once more, and be built as long.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "real processes live in real time"
+)]
+
 mod alarms;
 mod backup;
 mod bad_input;

@@ -1,10 +1,5 @@
 //! Members come and go: what `etcdctl member` asks for, with real processes.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::watching::{Watch, keep_telling};
 use crate::support::{

@@ -1,10 +1,5 @@
 //! Names of files outlive a power failure: a folder is synced after a file in it got its name.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Client, Home, eventually};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;

@@ -1,10 +1,5 @@
 //! Calls with `hasleader` while a replica loses its quorum, and while it does not. Decision 0030 says when it does.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::loss::{Loss, protocols};
 use crate::support::watching::{KeepAlive, Watch, call, keep_telling};
 use crate::support::{Client, Home, Up, channel, eventually, output, quorate, signal};

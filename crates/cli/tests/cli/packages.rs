@@ -1,10 +1,5 @@
 //! Packages are made of the program that is tested; `packaging/test-deb.sh` installs one.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::{expect_failure, output};
 use std::fs;

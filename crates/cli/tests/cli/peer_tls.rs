@@ -1,10 +1,5 @@
 //! TLS and secrets between the replicas of real processes.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::replicas::{REPLICAS, Replicas};
 use crate::support::secured::{HOST, World, peer_flags};
 use crate::support::{

@@ -1,10 +1,5 @@
 //! The plain face, over clusters of real processes.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Home, Up, eventually, expect_failure, metrics, quorate, signal};
 use rustix::process::Signal;
 use std::io::{Read, Write};

@@ -1,11 +1,6 @@
 //! Two failures, one after the other, of a cluster whose code survives one: the reaction policy of
 //! RS-Paxos's paper (section 6.4).
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{
     Client, Up, eventually, expect_failure, free_ports, metric, metrics, output, quorate, signal,
 };

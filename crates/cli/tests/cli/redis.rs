@@ -1,10 +1,5 @@
 //! The Redis face, over clusters of real processes.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::refusals::expect_documented_refusals;
 use crate::support::resp::Client;
 use crate::support::{

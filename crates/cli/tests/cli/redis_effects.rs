@@ -1,10 +1,5 @@
 //! Real servers behind the Redis face: `REDIS_SERVER` names one, or `PATH` has one; without, nothing is tested.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 mod commands;
 mod faults;
 mod files;

@@ -1,10 +1,5 @@
 //! TLS on the port of the Redis face of a real process.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::real_server::server;
 use crate::support::replicas::{REPLICAS, Replicas};
 use crate::support::secured::{HOST, Server, World, peer_flags};

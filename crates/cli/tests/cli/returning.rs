@@ -2,11 +2,6 @@
 //! when they were added, by the one that began the cluster, or with the members as they are now; before and after
 //! members were removed.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::{
     Client, Home, Up, converged, eventually, expect_failure, free_ports, metric, output, page,

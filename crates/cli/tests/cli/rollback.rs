@@ -1,10 +1,5 @@
 //! An older copy of a data folder in its place.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{
     Client, Home, Up, channel, converged, eventually, get, metric, signal, write_on,
 };

@@ -1,10 +1,5 @@
 //! `quorate status` against real clusters.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{
     Client, Home, eventually, expect_failure, free_ports, get, metric, metrics, output, post,
     quorate, signal,

@@ -1,11 +1,6 @@
 //! What clients are told of writes whose outcome is unknown, by real processes: nothing that makes a client
 //! library repeat a write by itself. docs/reference/statuses.md has the same rows.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::raw::{Ended, UNAVAILABLE, call};
 use crate::support::{Client, Home, Up, eventually, signal};

@@ -1,11 +1,6 @@
 //! Strangers at the peer ports, who need no secret and know what `join` tells everybody. Nothing of what they say
 //! lasts.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{
     Client, Home, PATIENCE, Up, channel, converged, eventually, free_ports, metrics, quorate,
     signal,

@@ -1,10 +1,5 @@
 //! A running cluster goes from one protocol to another.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{
     Client, Home, Up, converged, eventually, expect_failure, free_ports, metric, output, quorate,
 };

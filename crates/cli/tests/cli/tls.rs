@@ -1,10 +1,5 @@
 //! TLS on the port for clients of a real process.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::secured::{HOST, Secured, Server, World};
 use crate::support::{eventually, expect_failure, quorate};
 use quorate_certificates::{Authority, Validity};

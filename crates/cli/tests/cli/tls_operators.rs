@@ -1,10 +1,5 @@
 //! The commands of operators, towards a replica that speaks TLS and wants certificates.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::secured::{Server, World};
 use crate::support::{expect_failure, output, quorate};
 use quorate_certificates::Authority;

@@ -1,10 +1,5 @@
 //! TLS at every port that a replica has, those beside the one for clients included.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::replicas::Replicas;
 use crate::support::secured::{HOST, Server, World};
 use crate::support::{Client, eventually, free_ports};

@@ -1,10 +1,5 @@
 //! A cluster with TLS and certificates on both sides of every connection, while clients put without a pause.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::eventually;
 use crate::support::replicas::{REPLICAS, Replicas};
 use crate::support::secured::{HOST, Secured, secured_channel};

@@ -1,10 +1,5 @@
 //! How frames travel between replicas and on which threads, with clusters of real processes.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{
     Client, Home, converged, eventually, expect_failure, metric, metrics, quorate, signal,
 };

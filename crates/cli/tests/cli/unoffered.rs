@@ -1,10 +1,5 @@
 //! Writes that were told that they took too long: what was offered to nobody by then never runs.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::loss::{Loss, protocols};
 use crate::support::{Client, Home, Up, channel, eventually};
 use quorate_etcd_api::etcdserverpb::{PutRequest, RangeRequest};

@@ -1,10 +1,5 @@
 //! Users of a real cluster: tokens at every replica, across restarts, and no secret in anything that is written.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support::{Home, channel, eventually, expect_failure, output, page, quorate};
 use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{

@@ -1,11 +1,6 @@
 //! A cluster upgraded and downgraded, one replica after the other, between two wire versions, while
 //! clients write; and the feature level, which goes up once all know it and never back.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "real processes live in real time"
-)]
-
 use crate::support;
 use crate::support::{
     Client, converged, eventually, free_ports, metric, quorate, signal, write_on,

@@ -204,12 +204,12 @@ impl<M: Machine, A: Application> Host<M, A> {
             .into_iter()
             .chain(written.iter().map(|(_, record)| *record))
             .collect();
-        let started = records.iter().filter_map(|record| match record {
+        let mut started = records.iter().filter_map(|record| match record {
             Record::Started { epoch } => Some(*epoch),
             Record::Retired { .. } => None,
         });
         // In the order written: one that says in which epochs nothing was lost ends the doubt before it.
-        self.transition.started_before = started.last().unwrap_or(0);
+        self.transition.started_before = started.next_back().unwrap_or(0);
         self.transition.last = written.last().copied();
         self.meet_peers();
         let mut outputs = Vec::new();

@@ -1,16 +1,8 @@
 //! A client of Redis for tests: one connection, whose replies are waited for.
 
-#![allow(
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    reason = "a module of some test files, which use a part of it"
-)]
-
 use bytes::BytesMut;
 use quorate_resp::{Reply, encode_request};
-use std::io::ErrorKind;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use super::PATIENCE;
