@@ -62,8 +62,7 @@ pub struct Known {
 pub enum Record {
     /// It may have spoken in this epoch: the machine's records of it are its promises.
     Started {
-        /// Which epoch; [`ANY_EPOCH`] if promises were lost, and nobody knows of which epochs, until a later record
-        /// names one.
+        /// Which epoch. [`ANY_EPOCH`]: promises were lost, and nobody knows of which epochs. The last record counts.
         epoch: u64,
     },
     /// It has left, and may have deleted its data: it never speaks again in this life.

@@ -36,7 +36,7 @@ pub(crate) struct EpochTransition {
     /// The newest epoch it had a part in before this start, and may have lost its promises of; [`ANY_EPOCH`] while
     /// nobody knows which that is.
     pub(super) started_before: u64,
-    /// What finds out which it is.
+    /// The read that bounds the epochs of which promises may be lost.
     pub(super) question: Question,
     /// Own records that are not durable yet, and where they end.
     writing: VecDeque<(Position, Record)>,

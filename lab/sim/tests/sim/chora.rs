@@ -1,22 +1,11 @@
 //! Chora: seeds that must pass.
 
-use quorate_sim::{Report, Simulator, parse};
+use crate::runs::{self, hits};
+use quorate_sim::Report;
 use std::ops::Range;
 
 fn pass(line: &str, seeds: Range<u64>) -> Vec<Report> {
-    let line = format!("--protocol chora {line}");
-    let simulator = Simulator::new(&parse(&line).unwrap()).unwrap();
-    let reports: Vec<Report> = seeds.map(|seed| simulator.seed(seed)).collect();
-    for report in &reports {
-        assert_eq!(report.violation, None, "{line}, seed {}", report.seed);
-        assert!(report.totals.ops >= 500, "{report:?}");
-    }
-    reports
-}
-
-fn hits(reports: &[Report], branch: &str) -> u64 {
-    let hits = |report: &Report| report.totals.branches.get(branch).copied();
-    reports.iter().filter_map(hits).sum()
+    runs::pass(&format!("--protocol chora {line}"), seeds)
 }
 
 #[test]

@@ -1,20 +1,11 @@
 //! Groups whose members change: seeds that must pass, and mutants that must not.
 
-use quorate_sim::{Report, Simulator, parse};
+use crate::runs::{self, simulator};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-fn simulator(line: &str) -> Simulator {
-    Simulator::new(&parse(line).unwrap()).unwrap()
-}
-
 fn pass(line: &str, seeds: Range<u64>) {
-    let simulator = simulator(line);
-    let reports: Vec<Report> = seeds.map(|seed| simulator.seed(seed)).collect();
-    for report in &reports {
-        assert_eq!(report.violation, None, "seed {}", report.seed);
-        assert!(report.totals.ops >= 500, "{report:?}");
-    }
+    let reports = runs::pass(line, seeds);
     let count = |what| -> u64 {
         let faults = reports.iter().map(|report| report.totals.faults.get(what));
         faults.flatten().sum()

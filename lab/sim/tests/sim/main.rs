@@ -13,4 +13,5 @@ mod racos;
 mod raft;
 mod regressions;
 mod rs_paxos;
+mod runs;
 mod seeds;

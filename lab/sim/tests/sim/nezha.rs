@@ -1,29 +1,18 @@
 //! Nezha: seeds that must pass.
 
-use quorate_sim::{Report, Simulator, parse};
+use crate::runs::{self, hits};
+use quorate_sim::Report;
 use std::ops::Range;
 
 fn pass(line: &str, seeds: Range<u64>) -> Vec<Report> {
-    let line = format!("--protocol nezha {line}");
-    let simulator = Simulator::new(&parse(&line).unwrap()).unwrap();
-    let reports: Vec<Report> = seeds.map(|seed| simulator.seed(seed)).collect();
-    for report in &reports {
-        assert_eq!(report.violation, None, "seed {}", report.seed);
-        assert!(report.totals.ops >= 500, "{report:?}");
-    }
-    reports
-}
-
-fn branches(reports: &[Report], name: &str) -> u64 {
-    let of = |report: &Report| report.totals.branches.get(name).copied();
-    reports.iter().filter_map(of).sum()
+    runs::pass(&format!("--protocol nezha {line}"), seeds)
 }
 
 #[test]
 fn three_replicas_pass() {
     let reports = pass("--replicas 3", 0..12);
-    assert!(branches(&reports, "view started") > 20, "leaders change");
-    assert!(branches(&reports, "rejoined") > 0, "disks are lost");
+    assert!(hits(&reports, "view started") > 20, "leaders change");
+    assert!(hits(&reports, "rejoined") > 0, "disks are lost");
 }
 
 /// Who has the log of a view again serves when that is durable: in seed 117 two replicas had lost
@@ -78,7 +67,7 @@ fn a_leader_that_counts_for_gateways_passes() {
 #[test]
 fn without_faults_requests_commit_fast_where_clocks_are_close() {
     let reports = pass("--replicas 3 --profile calm", 6..7);
-    assert!(branches(&reports, "committed fast") > 20);
+    assert!(hits(&reports, "committed fast") > 20);
 }
 
 #[test]
@@ -111,7 +100,7 @@ fn gateways_apart_pass() {
 #[test]
 fn commuting_writes_pass() {
     let reports = pass("--replicas 3 --store plain", 0..8);
-    assert!(branches(&reports, "rejoined") > 0, "disks are lost");
+    assert!(hits(&reports, "rejoined") > 0, "disks are lost");
     pass("--replicas 5 --store plain", 0..2);
     let reports = pass("--replicas 3 --store plain --profile swarm,gateways", 0..6);
     assert!(faults(&reports, "gateway killed") > 0);
@@ -122,7 +111,7 @@ fn commuting_writes_pass() {
 #[test]
 fn commuting_writes_that_are_executed_twice_are_found() {
     let line = "--protocol nezha --replicas 3 --store plain --mutant host-no-dedup";
-    let simulator = Simulator::new(&parse(line).unwrap()).unwrap();
+    let simulator = runs::simulator(line);
     let mut violations = (0..50).filter_map(|seed| simulator.seed(seed).violation);
     let found = violations.next().expect("one of the seeds shows it");
     assert_eq!(found.kind, "linearizability", "{found}");
@@ -133,6 +122,6 @@ fn commuting_writes_that_are_executed_twice_are_found() {
 #[test]
 fn seeds_with_rotten_snapshots_that_once_failed() {
     let line = "--protocol nezha --replicas 3 --profile swarm,users,epochs,switches";
-    let simulator = Simulator::new(&parse(line).unwrap()).unwrap();
+    let simulator = runs::simulator(line);
     assert_eq!(simulator.seed(85).violation, None);
 }

@@ -1,10 +1,6 @@
 //! A seed as a message diagram.
 
-use quorate_sim::{Simulator, parse};
-
-fn simulator(line: &str) -> Simulator {
-    Simulator::new(&parse(line).unwrap()).unwrap()
-}
+use crate::runs::simulator;
 
 /// Every element that begins ends, in the right order, and every attribute is quoted.
 fn assert_well_formed(picture: &str) {

@@ -1,16 +1,7 @@
 //! Racos: seeds that must pass, some of which once did not.
 
-use quorate_sim::{Report, Simulator, parse};
-
-fn pass(line: &str, seeds: impl IntoIterator<Item = u64>) -> Vec<Report> {
-    let simulator = Simulator::new(&parse(line).unwrap()).unwrap();
-    let reports: Vec<Report> = seeds.into_iter().map(|seed| simulator.seed(seed)).collect();
-    for report in &reports {
-        assert_eq!(report.violation, None, "seed {}", report.seed);
-        assert!(report.totals.ops >= 500, "{report:?}");
-    }
-    reports
-}
+use crate::runs::pass;
+use quorate_sim::Report;
 
 /// All values are spread, however short.
 const FIVE: &str = "--protocol racos --replicas 5 --code 5,3 --param payload_min=1";

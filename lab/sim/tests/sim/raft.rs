@@ -1,21 +1,15 @@
 //! Raft: seeds that must pass, and mutants that must not.
 
-use quorate_sim::{Report, Simulator, parse};
+use crate::runs;
+use quorate_sim::{Report, Simulator};
 use std::ops::Range;
 
 fn simulator(line: &str) -> Simulator {
-    let line = format!("--protocol raft {line}");
-    Simulator::new(&parse(&line).unwrap()).unwrap()
+    runs::simulator(&format!("--protocol raft {line}"))
 }
 
 fn pass(line: &str, seeds: Range<u64>) -> Vec<Report> {
-    let simulator = simulator(line);
-    let reports: Vec<Report> = seeds.map(|seed| simulator.seed(seed)).collect();
-    for report in &reports {
-        assert_eq!(report.violation, None, "{line}, seed {}", report.seed);
-        assert!(report.totals.ops >= 500, "{report:?}");
-    }
-    reports
+    runs::pass(&format!("--protocol raft {line}"), seeds)
 }
 
 #[test]

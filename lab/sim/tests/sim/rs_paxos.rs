@@ -1,16 +1,6 @@
 //! RS-Paxos: seeds that must pass, some of which once did not.
 
-use quorate_sim::{Report, Simulator, parse};
-
-fn pass(line: &str, seeds: impl IntoIterator<Item = u64>) -> Vec<Report> {
-    let simulator = Simulator::new(&parse(line).unwrap()).unwrap();
-    let reports: Vec<Report> = seeds.into_iter().map(|seed| simulator.seed(seed)).collect();
-    for report in &reports {
-        assert_eq!(report.violation, None, "seed {}", report.seed);
-        assert!(report.totals.ops >= 500, "{report:?}");
-    }
-    reports
-}
+use crate::runs::{pass, simulator};
 
 /// All values are coded, however short.
 const FIVE: &str = "--protocol rs-paxos --replicas 5 --code 5,3 --param payload_min=1";
@@ -87,7 +77,7 @@ fn fragments_count_wherever_they_are() {
 /// Probing a run changes nothing about it.
 #[test]
 fn a_seed_repeats_itself_traced_or_not() {
-    let simulator = Simulator::new(&parse(FIVE).unwrap()).unwrap();
+    let simulator = simulator(FIVE);
     let first = simulator.seed(2);
     assert_eq!(simulator.traced(2).0, first);
 }
