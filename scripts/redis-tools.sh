@@ -82,7 +82,8 @@ try() {
   check "redis-benchmark -3 -P 16" redis-benchmark -3 -P 16 -p "$port" -n "$requests" -t set,get,incr -q
   for option in --bigkeys --memkeys --scan; do check "$option" redis-cli -p "$port" "$option"; done
   check "-3" redis-cli -3 -p $((port + 4)) hgetall myhash
-  check "--latency-history" timeout 4 redis-cli -p "$port" --latency-history -i 1
+  # What it has written is lost when it is ended, unless each line goes out at once.
+  check "--latency-history" timeout 4 stdbuf -oL redis-cli -p "$port" --latency-history -i 1
   kill "$up"
   wait "$up" || true
   up=
@@ -92,7 +93,8 @@ try() {
 store="embedded store"
 try
 for server in "${servers[@]}"; do
+  # Debian has a link there, and the program goes by the name it is called with.
   store=$("$server" --version | sed -E 's/^([A-Za-z]+) .*v=([0-9.]+).*/\1 \2/')
-  try "--redis-server=$(realpath "$server")"
+  try "--redis-server=$(realpath -s "$server")"
 done
 [ "$failures" = 0 ] || { echo "redis-tools: $failures of them printed errors" >&2; exit 1; }
