@@ -38,7 +38,7 @@ pub(crate) use wires::Tick;
 /// What is measured, and on which machines.
 #[derive(Args, Clone, Debug)]
 pub struct CapacityOptions {
-    /// Protocols: racos, rs-paxos, rabia, multi-paxos
+    /// Protocols: racos, rs-paxos, rabia, multi-paxos, raft
     #[arg(
         long,
         value_name = "NAME[,NAME]",

@@ -26,9 +26,10 @@ impl System {
             "rs-paxos" => ("rs-paxos", true, true),
             "rabia" => ("rabia", false, false),
             "multi-paxos" => ("multi-paxos", false, true),
+            "raft" => ("raft", false, true),
             _ => {
                 return Err(format!(
-                    "unknown system {name}: racos, rs-paxos, rabia, multi-paxos"
+                    "unknown system {name}: racos, rs-paxos, rabia, multi-paxos, raft"
                 ));
             }
         };

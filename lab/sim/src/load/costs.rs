@@ -9,7 +9,7 @@ use std::path::Path;
 /// Where the cost of sockets is; all other numbers are of protocols.
 const SOCKET: &str = "socket";
 
-const HOSTS: [Hosts; 3] = [
+const HOSTS: [Hosts; 4] = [
     Hosts {
         protocol: "nezha",
         replicas: 3,
@@ -18,6 +18,12 @@ const HOSTS: [Hosts; 3] = [
     },
     Hosts {
         protocol: "multi-paxos",
+        replicas: 3,
+        params: &[],
+        durability: Durability::Disk,
+    },
+    Hosts {
+        protocol: "raft",
         replicas: 3,
         params: &[],
         durability: Durability::Disk,

@@ -36,7 +36,7 @@ const NEZHA: System = System {
 const PROXIES: usize = 5;
 const CLIENTS: usize = 10;
 
-const ALL: [System; 8] = [
+const ALL: [System; 9] = [
     NEZHA,
     System {
         name: "nezha-apart",
@@ -71,6 +71,14 @@ const ALL: [System; 8] = [
     System {
         name: "multi-paxos",
         protocol: "multi-paxos",
+        params: &[],
+        is_led: true,
+        durability: Durability::Disk,
+        ..NEZHA
+    },
+    System {
+        name: "raft",
+        protocol: "raft",
         params: &[],
         is_led: true,
         durability: Durability::Disk,

@@ -116,6 +116,8 @@ pub(super) struct Client {
     server: usize,
     random: fastrand::Rng,
     connection: Option<Connection>,
+    /// How often reading may still be asked again.
+    retries_left: u32,
     told: Told,
 }
 
@@ -126,6 +128,7 @@ impl Client {
             server,
             random: fastrand::Rng::with_seed(seed),
             connection: None,
+            retries_left: RETRIES,
             told: Told::default(),
         }
     }
@@ -157,14 +160,31 @@ impl Client {
     /// Reads everything that the round wrote, for the end of its histories.
     pub(super) async fn read_all(mut self) -> Result<Told, String> {
         for string in 0..STRINGS {
-            let read = self.read(string).await;
-            read.map_err(|why| self.unread(&why))?;
+            while let Err(why) = self.read(string).await {
+                self.ask_again(&why).await?;
+            }
         }
         for counter in 0..COUNTERS {
-            let read = self.count(counter).await;
-            read.map_err(|why| self.unread(&why))?;
+            while let Err(why) = self.count(counter).await {
+                self.ask_again(&why).await?;
+            }
         }
         Ok(self.told)
+    }
+
+    /// Waits before something is asked again that changes nothing. A connection ends when the executor changes, as it
+    /// does once more where several replicas claimed to be it while the cluster came back.
+    async fn ask_again(&mut self, why: &Failure) -> Result<(), String> {
+        // Silence has lasted as long as many refusals.
+        let cost = match why {
+            Failure::Refused => 1,
+            Failure::Silent => RETRIES / 5,
+        };
+        let left = self.retries_left.checked_sub(cost);
+        self.retries_left = left.ok_or_else(|| self.unread(why))?;
+        self.connection = None;
+        sleep(RETRY).await;
+        Ok(())
     }
 
     fn unread(&self, why: &Failure) -> String {
@@ -189,8 +209,12 @@ impl Client {
     pub(super) async fn left(mut self) -> Result<Vec<String>, String> {
         let key = self.key("set", 0);
         let call = self.shared.take.show(&key);
-        let replies = self.ask(&[&call]).await;
-        let replies = replies.map_err(|why| self.unread(&why))?;
+        let replies = loop {
+            match self.ask(&[&call]).await {
+                Ok(replies) => break replies,
+                Err(why) => self.ask_again(&why).await?,
+            }
+        };
         match &replies[0] {
             Reply::Array(members) | Reply::Set(members) => {
                 let mut members: Vec<String> = members.iter().filter_map(Reply::text).collect();
@@ -408,5 +432,7 @@ impl Connection {
 
 /// How long a client waits before it connects again.
 const RETRY: Duration = Duration::from_millis(5);
+/// How often what changes nothing is asked again after a round.
+const RETRIES: u32 = 400;
 /// The time between two requests of a client, which bounds what the checker has to do.
 const PAUSE: Duration = Duration::from_millis(2);
