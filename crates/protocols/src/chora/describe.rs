@@ -35,8 +35,8 @@ pub(super) fn message(message: &Message) -> String {
             format!("vcr v{view}, {}{only}", ends(*position))
         }
         Message::Vote { view, lives } => format!("vote v{view}{}", lives.describe_later()),
-        Message::ReadQ { number, .. } => format!("query {number}"),
-        Message::ReadA { number, end, .. } => format!("to query {number}: end {end:?}"),
+        Message::ReadQ(query) => format!("query {}", query.number),
+        Message::ReadA { query, end } => format!("to query {}: end {end:?}", query.number),
         Message::Rejoin { life, next } => format!("rejoin in life {} from {next:?}", life.number),
         Message::RejoinA(answer) => format!(
             "to rejoin: v{}, end {:?}{}",

@@ -3,6 +3,7 @@
 use super::log::Position;
 use super::pattern::ViewInit;
 use crate::shared::lives::{Life, Lives};
+use crate::shared::question::QuestionName;
 use crate::shared::rejoin::RejoinAnswer;
 use quorate_core::{Boot, Carry, Entry, MemberIndex, Slot};
 use std::hash::{Hash, Hasher};
@@ -149,18 +150,11 @@ pub enum Message {
         lives: Lives,
     },
     /// "How far does your log go?", for reads. Promises nothing.
-    ReadQ {
-        /// The asker's start of the process.
-        boot: Boot,
-        /// Counts the asker's queries.
-        number: u64,
-    },
+    ReadQ(QuestionName),
     /// The answer to a question.
     ReadA {
-        /// The asker's start of the process.
-        boot: Boot,
-        /// The number of the asker's query.
-        number: u64,
+        /// Of the asker's query.
+        query: QuestionName,
         /// The first slot behind the sender's log.
         end: Slot,
     },

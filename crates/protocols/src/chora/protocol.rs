@@ -1,10 +1,10 @@
 //! Chora as a [`Protocol`].
 
 use super::config::{self, Config};
-use super::messages::{Message, Record};
 use super::{Replica, describe, mutants};
 use crate::registry::flags::{Flag, FlagKind};
 use crate::registry::{Mutant, Protocol};
+use crate::shared::words::described_by;
 use quorate_core::{Epoch, Seat};
 
 /// Chora, as it is registered.
@@ -38,17 +38,7 @@ impl Protocol for Chora {
         mutants::all()
     }
 
-    fn describe_message(message: &Message) -> String {
-        describe::message(message)
-    }
-
-    fn describe_record(record: &Record) -> String {
-        describe::record(record)
-    }
-
-    fn describe_state(machine: &Replica) -> Vec<String> {
-        describe::state(machine)
-    }
+    described_by!(describe);
 }
 
 /// Who proposes, and how long a round lasts.

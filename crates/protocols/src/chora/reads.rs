@@ -11,7 +11,8 @@
 use super::Replica;
 use super::messages::Message;
 use super::mutants::Fault;
-use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, RequestId, Slot};
+use crate::shared::question::QuestionName;
+use quorate_core::{MemberIndex, MemberSet, Out, Outcome, RequestId, Slot};
 
 /// What members have answered to a question: how far their logs go.
 #[derive(Clone, Hash, Debug)]
@@ -53,8 +54,7 @@ impl Replica {
     }
 
     fn say_query(&self, to: MemberSet, out: &mut Out<Self>) {
-        let (boot, number) = (self.config.boot, self.reads.number());
-        let message = Message::ReadQ { boot, number };
+        let message = Message::ReadQ(self.reads.name(self.config.boot));
         self.send_to(to, &message, |to, message| out.send_early(to, message));
     }
 
@@ -67,16 +67,10 @@ impl Replica {
     }
 
     /// A peer asks how far the log goes. One that lost its promises cannot tell.
-    pub(super) fn on_read_q(
-        &mut self,
-        from: MemberIndex,
-        boot: Boot,
-        number: u64,
-        out: &mut Out<Self>,
-    ) {
+    pub(super) fn on_read_q(&self, from: MemberIndex, query: QuestionName, out: &mut Out<Self>) {
         if self.is_voting() {
             let end = self.own_end();
-            out.send_early(self.peer(from), Message::ReadA { boot, number, end });
+            out.send_early(self.peer(from), Message::ReadA { query, end });
         }
     }
 
@@ -84,12 +78,11 @@ impl Replica {
     pub(super) fn on_read_a(
         &mut self,
         from: MemberIndex,
-        boot: Boot,
-        number: u64,
+        query: QuestionName,
         end: Slot,
         out: &mut Out<Self>,
     ) {
-        if boot != self.config.boot || number != self.reads.number() {
+        if query != self.reads.name(self.config.boot) {
             return;
         }
         if let Some(ends) = self.reads.answers_mut() {

@@ -19,9 +19,9 @@ use crate::shared::decided::DecidedSet;
 use crate::shared::peers::{each_peer, sender};
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
-use crate::shared::words::plain_words;
+use crate::shared::words::plain_machine;
 use quorate_core::{
-    Entry, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past, Peers,
+    Entry, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Peers,
     ReplicaId, Slot, Wire,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -81,17 +81,7 @@ pub struct Replica {
 }
 
 impl Machine for Replica {
-    type Message = Message;
-    type Record = Record;
-    type Timer = Timer;
-    type Base = DecidedSet;
-    type Config = Config;
-
-    plain_words!();
-
-    fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        Replica::start(config, past, now, out)
-    }
+    plain_machine!();
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
         let proposers = self.proposers();
@@ -182,10 +172,8 @@ impl Replica {
                 only,
             } => self.on_vcr(from, view, position, only, out),
             Message::Vote { view, lives } => self.on_vote(from, view, &lives, out),
-            Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
-            Message::ReadA { boot, number, end } => {
-                self.on_read_a(from, boot, number, end, out);
-            }
+            Message::ReadQ(query) => self.on_read_q(from, query, out),
+            Message::ReadA { query, end } => self.on_read_a(from, query, end, out),
             Message::Rejoin { life, next } => self.on_rejoin(from, life, next, out),
             Message::RejoinA(answer) => self.on_rejoin_a(from, &answer, out),
         }

@@ -2,7 +2,8 @@
 
 use super::{config, mutants};
 use crate::registry::{Mutant, Protocol};
-use crate::rs_paxos::{BRANCHES, Config, Message, Record, Replica, describe};
+use crate::rs_paxos::{BRANCHES, Config, Replica, describe};
+use crate::shared::words::described_by;
 use quorate_core::{Epoch, Seat};
 
 /// Multi-Paxos, as registered.
@@ -28,15 +29,5 @@ impl Protocol for MultiPaxos {
         mutants::all()
     }
 
-    fn describe_message(message: &Message) -> String {
-        describe::message(message)
-    }
-
-    fn describe_record(record: &Record) -> String {
-        describe::record(record)
-    }
-
-    fn describe_state(machine: &Replica) -> Vec<String> {
-        describe::state(machine)
-    }
+    described_by!(describe);
 }

@@ -56,10 +56,10 @@ pub(super) fn message(message: &Message) -> String {
             start.cp,
             lives(&start.cv)
         ),
-        Message::ReadQ { number, .. } => format!("read? {number}"),
-        Message::ReadA {
-            number, view, end, ..
-        } => format!("read! {number} v{view}{}", at(*end)),
+        Message::ReadQ(query) => format!("read? {}", query.number),
+        Message::ReadA { query, view, end } => {
+            format!("read! {} v{view}{}", query.number, at(*end))
+        }
         Message::CvReq { .. } => "crash-vector-req".to_owned(),
         Message::CvRep { cv, .. } => format!("crash-vector-rep {cv:?}"),
         Message::RecReq { cv, .. } => format!("recovery-req {cv:?}"),

@@ -2,8 +2,9 @@
 
 use super::digest::{Footprint, Sums};
 use super::wire::NUMBER_MAX;
+use crate::shared::question::QuestionName;
 use bytes::Bytes;
-use quorate_core::{Boot, Carry, Entry, EntryId, Slot};
+use quorate_core::{Carry, Entry, EntryId, Slot};
 use std::hash::{Hash, Hasher};
 
 /// A request without its deadline. It never changes: what is sent again has the same.
@@ -103,18 +104,11 @@ pub enum Message {
     /// From the leader of a view: its log. The sender starts it, or somebody was late or asked.
     StartView(StartView),
     /// Gateway to all: how far is your log?
-    ReadQ {
-        /// Of the asker.
-        boot: Boot,
-        /// Counts its questions.
-        number: u64,
-    },
+    ReadQ(QuestionName),
     /// The answer to a question about reads.
     ReadA {
-        /// As in the question.
-        boot: Boot,
-        /// As in the question.
-        number: u64,
+        /// Of the question.
+        query: QuestionName,
         /// The view it is about.
         view: u64,
         /// Of its leader, the first slot behind its log.

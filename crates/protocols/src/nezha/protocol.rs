@@ -1,11 +1,11 @@
 //! Nezha, as registered.
 
 use super::config::{self, Config};
-use super::messages::{Message, Record};
 use super::remote_gateway::RemoteGatewayConfig;
 use super::{Replica, describe, mutants, paper};
 use crate::registry::paper::Paper;
 use crate::registry::{Mutant, Protocol};
+use crate::shared::words::described_by;
 use quorate_core::{Epoch, Seat, Touches};
 
 /// Nezha, as registered.
@@ -57,17 +57,7 @@ impl Protocol for Nezha {
         Some(&paper::PAPER)
     }
 
-    fn describe_message(message: &Message) -> String {
-        describe::message(message)
-    }
-
-    fn describe_record(record: &Record) -> String {
-        describe::record(record)
-    }
-
-    fn describe_state(machine: &Replica) -> Vec<String> {
-        describe::state(machine)
-    }
+    described_by!(describe);
 }
 
 /// What seeds try: deadlines that are too soon or far away, bounds on what is held, logs and gateways that

@@ -12,8 +12,9 @@ use super::Replica;
 use super::messages::Message;
 use super::mutants::Fault;
 use super::replica::Status;
+use crate::shared::question::QuestionName;
 use crate::shared::reads::ReadQueries;
-use quorate_core::{Boot, Event, MemberIndex, Out, Outcome, Peers, RequestId, Slot};
+use quorate_core::{Event, MemberIndex, Out, Outcome, Peers, RequestId, Slot};
 use std::collections::BTreeMap;
 
 /// Reads of this replica's clients.
@@ -66,8 +67,8 @@ impl Replica {
 
     fn say_question(&self, out: &mut Out<Self>) {
         if self.config.n() > 1 {
-            let (boot, number) = (self.config.boot, self.reads.queries.number());
-            out.send_early(Peers::All, Message::ReadQ { boot, number });
+            let query = self.reads.queries.name(self.config.boot);
+            out.send_early(Peers::All, Message::ReadQ(query));
         }
     }
 
@@ -83,8 +84,7 @@ impl Replica {
     pub(super) fn on_read_q(
         &mut self,
         from: MemberIndex,
-        boot: Boot,
-        number: u64,
+        query: QuestionName,
         out: &mut Out<Self>,
     ) {
         if self.status != Status::Normal {
@@ -101,8 +101,7 @@ impl Replica {
         }
         self.sync_lazy(out);
         let answer = Message::ReadA {
-            boot,
-            number,
+            query,
             view: self.view,
             end: self.leads().then(|| self.end()),
         };
@@ -113,14 +112,13 @@ impl Replica {
     pub(super) fn on_read_a(
         &mut self,
         from: MemberIndex,
-        boot: Boot,
-        number: u64,
+        query: QuestionName,
         view: u64,
         end: Option<Slot>,
         out: &mut Out<Self>,
     ) {
         self.heard(from, view);
-        if (boot, number) != (self.config.boot, self.reads.queries.number()) {
+        if query != self.reads.queries.name(self.config.boot) {
             return;
         }
         if end.is_some() != (from == self.config.leader_of(view)) {

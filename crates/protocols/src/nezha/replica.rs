@@ -19,10 +19,10 @@ use super::timers::Watch;
 use crate::shared::backlog::refuse_withdrawn;
 use crate::shared::decided::DecidedSet;
 use crate::shared::peers::sender;
-use crate::shared::words::plain_words;
+use crate::shared::words::plain_machine;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past, Peers,
+    EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Peers,
     ReplicaId, Slot, Wire,
 };
 use std::collections::BTreeSet;
@@ -140,17 +140,7 @@ impl Replica {
 }
 
 impl Machine for Replica {
-    type Message = Message;
-    type Record = Record;
-    type Timer = Timer;
-    type Base = DecidedSet;
-    type Config = Config;
-
-    plain_words!();
-
-    fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        Replica::start(config, past, now, out)
-    }
+    plain_machine!();
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
         self.now = now;
@@ -300,13 +290,8 @@ impl Replica {
             Message::VcReq { view, cv } => self.on_vc_req(from, view, &cv, out),
             Message::Vc(vc) => self.on_vc(from, vc, out),
             Message::StartView(start) => self.on_start_view(from, start, out),
-            Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
-            Message::ReadA {
-                boot,
-                number,
-                view,
-                end,
-            } => self.on_read_a(from, boot, number, view, end, out),
+            Message::ReadQ(query) => self.on_read_q(from, query, out),
+            Message::ReadA { query, view, end } => self.on_read_a(from, query, view, end, out),
             Message::CvReq { nonce } => self.on_cv_req(from, nonce, out),
             Message::CvRep { nonce, cv } => self.on_cv_rep(from, nonce, cv, out),
             Message::RecReq { nonce, cv } => self.on_rec_req(from, nonce, &cv, out),

@@ -1,9 +1,10 @@
 //! What the rest of the program knows of Rabia.
 
 use super::weak_mvc;
-use super::{Config, Message, Record, Replica, config, mutants, paper};
+use super::{Config, Replica, config, mutants, paper};
 use crate::registry::paper::Paper;
 use crate::registry::{Layers, Mutant, Protocol};
+use crate::shared::words::described_by;
 use quorate_core::{Epoch, Seat};
 
 /// Rabia, as registered.
@@ -40,15 +41,5 @@ impl Protocol for Rabia {
         Some(&paper::PAPER)
     }
 
-    fn describe_message(message: &Message) -> String {
-        weak_mvc::describe::message(message)
-    }
-
-    fn describe_record(record: &Record) -> String {
-        weak_mvc::describe::record(record)
-    }
-
-    fn describe_state(machine: &Replica) -> Vec<String> {
-        weak_mvc::describe::state(machine)
-    }
+    described_by!(weak_mvc::describe);
 }

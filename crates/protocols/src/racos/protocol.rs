@@ -1,9 +1,10 @@
 //! What the rest of the program knows of Racos.
 
 use super::config::{self, Config};
-use super::messages::{self, Message, Record};
+use super::messages;
 use super::{Replica, describe, mutants};
 use crate::registry::{Layers, Mutant, Protocol};
+use crate::shared::words::described_by;
 use quorate_core::{Epoch, Seat};
 
 /// Racos, as registered.
@@ -40,17 +41,7 @@ impl Protocol for Racos {
         mutants::all()
     }
 
-    fn describe_message(message: &Message) -> String {
-        describe::message(message)
-    }
-
-    fn describe_record(record: &Record) -> String {
-        describe::record(record)
-    }
-
-    fn describe_state(machine: &Replica) -> Vec<String> {
-        describe::state(machine)
-    }
+    described_by!(describe);
 }
 
 /// What seeds try: every value coded, both ways to propose, funerals of those that live, few and many values

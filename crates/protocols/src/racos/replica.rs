@@ -13,15 +13,14 @@ use super::spread::Spreading;
 use super::voids::Absence;
 use crate::rabia::weak_mvc;
 use crate::shared::backlog::{Backlog, refuse_withdrawn};
-use crate::shared::decided::DecidedSet;
 use crate::shared::lives::Lives;
 use crate::shared::peers::sender;
 use crate::shared::under_way::Line;
-use crate::shared::words::plain_words;
+use crate::shared::words::plain_machine;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Past,
-    PayloadRule, Peers, ReplicaId,
+    EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, PayloadRule,
+    Peers, ReplicaId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -78,17 +77,7 @@ pub struct Replica {
 }
 
 impl Machine for Replica {
-    type Message = Message;
-    type Record = Record;
-    type Timer = Timer;
-    type Base = DecidedSet;
-    type Config = Config;
-
-    plain_words!();
-
-    fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        Replica::start(config, past, now, out)
-    }
+    plain_machine!();
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
         self.now = now;

@@ -42,10 +42,7 @@ impl Replica {
 
     /// The name of the last query.
     pub(super) fn query_name(&self) -> QuestionName {
-        QuestionName {
-            boot: self.config.seating.boot,
-            number: self.reads.number(),
-        }
+        self.reads.name(self.config.seating.boot)
     }
 
     /// If this replica leads: the first slot behind all that may hold a completed write.

@@ -19,11 +19,9 @@ use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
 use crate::shared::rejoins::Rejoins;
 use crate::shared::timers::{Armed, Backoff, Timer};
-use crate::shared::words::plain_words;
+use crate::shared::words::plain_machine;
 use quorate_core::pace::Pace;
-use quorate_core::{
-    Input, Introspect, Machine, MemberIndex, Now, Out, Past, ReplicaId, Slot, Wire,
-};
+use quorate_core::{Input, Introspect, Machine, MemberIndex, Now, Out, ReplicaId, Slot, Wire};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -79,17 +77,7 @@ pub(super) struct Claim {
 }
 
 impl Machine for Replica {
-    type Message = Message;
-    type Record = Record;
-    type Timer = Timer;
-    type Base = DecidedSet;
-    type Config = Config;
-
-    plain_words!();
-
-    fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        Replica::start(config, past, now, out)
-    }
+    plain_machine!();
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
         self.now_ns = now.mono_ns;

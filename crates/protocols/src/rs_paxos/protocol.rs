@@ -1,9 +1,9 @@
 //! What the rest of the program knows of RS-Paxos.
 
 use super::config::{self, Config};
-use super::messages::{Message, Record};
 use super::{Replica, describe, mutants};
 use crate::registry::{Mutant, Protocol};
+use crate::shared::words::described_by;
 use quorate_core::{Epoch, Seat};
 
 /// RS-Paxos, as registered.
@@ -29,17 +29,7 @@ impl Protocol for RsPaxos {
         mutants::all()
     }
 
-    fn describe_message(message: &Message) -> String {
-        describe::message(message)
-    }
-
-    fn describe_record(record: &Record) -> String {
-        describe::record(record)
-    }
-
-    fn describe_state(machine: &Replica) -> Vec<String> {
-        describe::state(machine)
-    }
+    described_by!(describe);
 }
 
 /// The rare branches of the machine; those about fragments only values with payloads come to.

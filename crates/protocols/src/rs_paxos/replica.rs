@@ -25,10 +25,10 @@ use crate::shared::rejoin::Voter;
 use crate::shared::rejoins::Rejoins;
 use crate::shared::timers::{Armed, Backoff, Timer};
 use crate::shared::under_way::Line;
-use crate::shared::words::plain_words;
+use crate::shared::words::plain_machine;
 use quorate_core::pace::Pace;
 use quorate_core::{
-    EntryId, Input, Introspect, Lsn, Machine, Now, Out, Past, PayloadRule, ReplicaId, Slot, Wire,
+    EntryId, Input, Introspect, Lsn, Machine, Now, Out, PayloadRule, ReplicaId, Slot, Wire,
 };
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -93,17 +93,7 @@ pub struct Replica {
 }
 
 impl Machine for Replica {
-    type Message = Message;
-    type Record = Record;
-    type Timer = Timer;
-    type Base = DecidedSet;
-    type Config = Config;
-
-    plain_words!();
-
-    fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        Replica::start(config, past, now, out)
-    }
+    plain_machine!();
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
         self.lease.tick(now.mono_ns);

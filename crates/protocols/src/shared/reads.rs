@@ -2,7 +2,8 @@
 //! reads that waited when it was asked.
 
 use crate::shared::backlog::withdraw_reads;
-use quorate_core::{Machine, Out, Outcome, Refusal, RequestId};
+use crate::shared::question::QuestionName;
+use quorate_core::{Boot, Machine, Out, Outcome, Refusal, RequestId};
 use std::collections::BTreeSet;
 
 /// Reads of a replica's clients without an answer. `A` is what members have answered to a question.
@@ -108,6 +109,14 @@ impl<A> ReadQueries<A> {
     /// The number of the last question.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The name of the last question of a replica that started with this boot.
+    pub(crate) fn name(&self, boot: Boot) -> QuestionName {
+        QuestionName {
+            boot,
+            number: self.number,
+        }
     }
 
     /// What was answered to the question under way, if there is one.

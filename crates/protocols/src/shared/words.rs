@@ -20,3 +20,46 @@ macro_rules! plain_words {
     };
 }
 pub(crate) use plain_words;
+
+/// What implementations of [`quorate_core::Machine`] begin with whose types have their names where this stands
+/// (`Message`, `Record`, `Timer`, `Config`) and whose `Replica::start` makes a replica of what it wrote.
+macro_rules! plain_machine {
+    () => {
+        type Message = Message;
+        type Record = Record;
+        type Timer = Timer;
+        type Base = $crate::shared::decided::DecidedSet;
+        type Config = Config;
+
+        $crate::shared::words::plain_words!();
+
+        fn recover(
+            config: &Config,
+            past: quorate_core::Past<Self>,
+            now: Now,
+            out: &mut Out<Self>,
+        ) -> Self {
+            Replica::start(config, past, now, out)
+        }
+    };
+}
+pub(crate) use plain_machine;
+
+/// The part of an implementation of [`crate::Protocol`] that says messages, records and states: by the functions
+/// `message`, `record` and `state` of this module.
+macro_rules! described_by {
+    ($($describe:ident)::+) => {
+        fn describe_message(message: &<Self::Machine as quorate_core::Machine>::Message) -> String {
+            $($describe)::+::message(message)
+        }
+
+        fn describe_record(record: &<Self::Machine as quorate_core::Machine>::Record) -> String {
+            $($describe)::+::record(record)
+        }
+
+        fn describe_state(machine: &Self::Machine) -> Vec<String> {
+            $($describe)::+::state(machine)
+        }
+    };
+}
+pub(crate) use described_by;

@@ -6,6 +6,7 @@ mod examples;
 mod length;
 mod order;
 mod pages;
+mod repetition;
 mod rooms;
 mod width;
 
@@ -23,6 +24,7 @@ pub fn all(tree: &Tree, orders: &Orders) -> Vec<Finding> {
     findings.extend(pages::check(tree));
     findings.extend(width::check(tree));
     findings.extend(dependencies::check(tree));
+    findings.extend(repetition::check(tree));
     findings.extend(rooms::check(tree));
     findings
 }

@@ -5,6 +5,7 @@ mod parts;
 use super::log::Position;
 use super::messages::{Logged, Message, PreVc, Pulse, Reason, Record};
 use crate::shared::lives::{Life, Lives};
+use crate::shared::question::QuestionName;
 use crate::shared::rejoin::RejoinAnswer;
 use parts::{flag, slot, view};
 use quorate_core::{Boot, Decoder, Encoder, Entry, MemberIndex, Wire, WireError};
@@ -75,15 +76,13 @@ impl Wire for Message {
                 out.varint(*view);
                 lives.encode(out);
             }
-            Message::ReadQ { boot, number } => {
+            Message::ReadQ(query) => {
                 out.u8(6);
-                out.u64(boot.0);
-                out.varint(*number);
+                query.encode(out);
             }
-            Message::ReadA { boot, number, end } => {
+            Message::ReadA { query, end } => {
                 out.u8(7);
-                out.u64(boot.0);
-                out.varint(*number);
+                query.encode(out);
                 end.encode(out);
             }
             Message::Rejoin { life, next } => {
@@ -131,13 +130,9 @@ impl Wire for Message {
                 view: view(input)?,
                 lives: Lives::decode(input)?,
             },
-            6 => Message::ReadQ {
-                boot: Boot(input.u64()?),
-                number: input.varint()?,
-            },
+            6 => Message::ReadQ(QuestionName::decode(input)?),
             7 => Message::ReadA {
-                boot: Boot(input.u64()?),
-                number: input.varint()?,
+                query: QuestionName::decode(input)?,
                 end: slot(input)?,
             },
             8 => Message::Rejoin {

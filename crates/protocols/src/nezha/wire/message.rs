@@ -4,7 +4,8 @@ use super::{
     BODY_BYTES_MIN, ID_BYTES_MIN, counted, counts, list, listed, slot, view, wide, widened,
 };
 use crate::nezha::messages::{Body, FastReply, LogMod, Message, StartView, Vc};
-use quorate_core::{Boot, Decoder, Encoder, EntryId, Wire, WireError};
+use crate::shared::question::QuestionName;
+use quorate_core::{Decoder, Encoder, EntryId, Wire, WireError};
 
 impl Message {
     /// The first byte of its encoding.
@@ -95,18 +96,9 @@ impl Wire for Message {
             }
             Message::Vc(vc) => vc.encode(out),
             Message::StartView(start) => start.encode(out),
-            Message::ReadQ { boot, number } => {
-                out.u64(boot.0);
-                out.varint(*number);
-            }
-            Message::ReadA {
-                boot,
-                number,
-                view,
-                end,
-            } => {
-                out.u64(boot.0);
-                out.varint(*number);
+            Message::ReadQ(query) => query.encode(out),
+            Message::ReadA { query, view, end } => {
+                query.encode(out);
                 out.varint(*view);
                 end.encode(out);
             }
@@ -160,13 +152,9 @@ impl Wire for Message {
             },
             9 => Message::Vc(Vc::decode(input)?),
             10 => Message::StartView(StartView::decode(input)?),
-            11 => Message::ReadQ {
-                boot: Boot(input.u64()?),
-                number: input.varint()?,
-            },
+            11 => Message::ReadQ(QuestionName::decode(input)?),
             12 => Message::ReadA {
-                boot: Boot(input.u64()?),
-                number: input.varint()?,
+                query: QuestionName::decode(input)?,
                 view: view(input)?,
                 end: Option::decode(input)?,
             },

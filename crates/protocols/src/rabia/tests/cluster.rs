@@ -3,9 +3,10 @@
 
 use crate::rabia::{Config, DecidedSet, Message, Rabia, Record, Replica, Trail};
 use crate::registry::Protocol;
+use crate::shared::question::QuestionName;
 use bytes::Bytes;
 use quorate_core::{
-    Class, ClientId, Command, Due, EntryId, Event, MICROS, Output, Past, Peers, Principal,
+    Boot, Class, ClientId, Command, Due, EntryId, Event, MICROS, Output, Past, Peers, Principal,
     RequestId, Seat, Slot,
 };
 use quorate_testkit::{Body, Disagreement, Packet, Watch};
@@ -13,6 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 
 pub(super) use quorate_testkit::id;
+
+pub(super) fn query(boot: u64, number: u64) -> QuestionName {
+    let boot = Boot(boot);
+    QuestionName { boot, number }
+}
 
 pub(super) const DELAY_NS: u64 = 100 * MICROS;
 
@@ -189,7 +195,7 @@ fn kind_of(body: &Body<Replica>) -> &'static str {
         Body::Message(Message::Slot(_)) => "slot",
         Body::Message(Message::Nulls(_)) => "nulls",
         Body::Message(Message::Decided { .. }) => "decided",
-        Body::Message(Message::ReadQ { .. } | Message::ReadA { .. }) => "read",
+        Body::Message(Message::ReadQ(_) | Message::ReadA { .. }) => "read",
         Body::Message(
             Message::Recover { .. } | Message::RecoverA { .. } | Message::Nudge { .. },
         ) => "rejoin",

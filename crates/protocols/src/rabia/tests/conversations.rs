@@ -1,6 +1,6 @@
 //! Conversations with one replica: what it is told, and everything it does in reply.
 
-use super::cluster::{command, config, id};
+use super::cluster::{command, config, id, query};
 use crate::rabia::{
     Bits, Config, DecidedSet, Message, Nulls, Record, Replica, SlotMessage, Timer, Trail, Value,
 };
@@ -343,17 +343,14 @@ fn what_the_host_installed_answers_the_reads_it_covers() {
 fn a_query_serves_all_reads_that_waited_for_it_and_only_its_own_answers_count() {
     let mut talk = Talk::new(&config(5, 0, &[]));
     let read = |seq| command(seq, Class::Read);
+    let asked = "to All after l0: ReadQ(QuestionName { boot: b1, number: 1 })";
     assert_eq!(
         talk.tell(Input::Submit(vec![read(1), read(2)])),
-        [
-            "to All after l0: ReadQ { boot: b1, number: 1 }",
-            "arm Retransmit"
-        ]
+        [asked, "arm Retransmit"]
     );
     assert_eq!(talk.tell(Input::Submit(vec![read(3)])), [""; 0]);
     let answer = |boot, number, mark| Message::ReadA {
-        boot: Boot(boot),
-        number,
+        query: query(boot, number),
         mark: Slot(mark),
     };
     assert_eq!(talk.hear(1, answer(9, 1, 50)), [""; 0]);
@@ -364,16 +361,14 @@ fn a_query_serves_all_reads_that_waited_for_it_and_only_its_own_answers_count() 
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[0].contains("seq: 1") && lines[0].contains("ReadAt(s4)"));
     assert!(lines[1].contains("seq: 2") && lines[1].contains("ReadAt(s4)"));
-    assert_eq!(lines[2], "to All after l0: ReadQ { boot: b1, number: 2 }");
+    let asked = "to All after l0: ReadQ(QuestionName { boot: b1, number: 2 })";
+    assert_eq!(lines[2], asked);
 }
 
 #[test]
 fn a_mark_counts_what_is_proposed_and_what_is_known_to_be_decided() {
     let mut talk = Talk::new(&config(3, 0, &[]));
-    let mark = |talk: &mut Talk| {
-        let (boot, number) = (Boot(2), 1);
-        talk.hear(1, Message::ReadQ { boot, number }).remove(0)
-    };
+    let mark = |talk: &mut Talk| talk.hear(1, Message::ReadQ(query(2, 1))).remove(0);
     assert!(mark(&mut talk).ends_with("mark: s0 }"));
     talk.hear(1, Message::Slot(slot(0, None, &[], None)));
     assert!(mark(&mut talk).ends_with("mark: s0 }"), "NULL is no write");
@@ -427,10 +422,18 @@ fn a_floor_is_a_window_above_what_a_majority_of_others_have_started() {
         talk.hear(3, answer(1, 20)),
         ["to All after l1: Nudge { until: s32, from: s0 }"]
     );
-    let (boot, number) = (Boot(2), 1);
-    assert_eq!(talk.hear(1, Message::ReadQ { boot, number }), [""; 0]);
+    assert_eq!(talk.hear(1, Message::ReadQ(query(2, 1))), [""; 0]);
     let from = Slot(0);
-    assert_eq!(talk.hear(1, Message::Recover { boot, from }), [""; 0]);
+    assert_eq!(
+        talk.hear(
+            1,
+            Message::Recover {
+                boot: Boot(2),
+                from
+            }
+        ),
+        [""; 0]
+    );
     talk.tell(Input::Durable(Lsn(1)));
     let base = DecidedSet::default();
     let next = Slot(31);
@@ -500,13 +503,9 @@ fn messages_and_records_round_trip_and_garbage_is_an_error() {
             until: Slot(300),
             from: Slot(2),
         },
-        Message::ReadQ {
-            boot: Boot(7),
-            number: 300,
-        },
+        Message::ReadQ(query(7, 300)),
         Message::ReadA {
-            boot: Boot(7),
-            number: 300,
+            query: query(7, 300),
             mark: Slot(11),
         },
     ];

@@ -27,9 +27,9 @@ pub(crate) fn message(message: &Message) -> String {
         Message::Recover { boot, from } => format!("recover {boot:?} from {from:?}"),
         Message::RecoverA { boot, started } => format!("to {boot:?}: begun up to {started:?}"),
         Message::Nudge { until, from } => format!("nudge from {from:?} until {until:?}"),
-        Message::ReadQ { boot, number } => format!("query {boot:?}/{number}"),
-        Message::ReadA { boot, number, mark } => {
-            format!("to query {boot:?}/{number}: mark {mark:?}")
+        Message::ReadQ(query) => format!("query {:?}/{}", query.boot, query.number),
+        Message::ReadA { query, mark } => {
+            format!("to query {:?}/{}: mark {mark:?}", query.boot, query.number)
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::config::WINDOW_MAX;
 use super::trail::{Mode, Step, Trail};
 use crate::registry::{Gist, LayerValue};
+use crate::shared::question::QuestionName;
 use quorate_core::{Boot, Carry, Entry, EntryId, Slot};
 
 /// What replicas say to each other.
@@ -59,18 +60,11 @@ pub enum Message {
         from: Slot,
     },
     /// "Where does what you know of end?", for reads. Promises nothing.
-    ReadQ {
-        /// The asker's start of the process, so that answers to its former lives are no answers.
-        boot: Boot,
-        /// Counts the asker's queries.
-        number: u64,
-    },
+    ReadQ(QuestionName),
     /// The sender's mark, for reads: every slot before it may hold a completed write.
     ReadA {
-        /// The asker's start of the process.
-        boot: Boot,
-        /// The number of the asker's query.
-        number: u64,
+        /// Of the asker's query.
+        query: QuestionName,
         /// The first slot behind all in which the sender proposed a request or knows one decided.
         mark: Slot,
     },

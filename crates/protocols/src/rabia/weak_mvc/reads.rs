@@ -11,8 +11,9 @@
 
 use super::Replica;
 use super::messages::Message;
+use crate::shared::question::QuestionName;
 use crate::shared::reads::ReadQueries;
-use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, Peers, Slot};
+use quorate_core::{MemberIndex, MemberSet, Out, Outcome, Peers, Slot};
 
 /// Reads without a slot.
 #[derive(Clone, Default, Hash, Debug)]
@@ -48,22 +49,16 @@ impl Replica {
     }
 
     fn say_query(&self, to: Peers, out: &mut Out<Self>) {
-        let (boot, number) = (self.config.boot, self.reads.queries.number());
-        out.send_early(to, Message::ReadQ { boot, number });
+        let query = self.reads.queries.name(self.config.boot);
+        out.send_early(to, Message::ReadQ(query));
     }
 
     /// A peer asks for the mark. It promises nothing that is not in the records already.
-    pub(super) fn on_read_q(
-        &mut self,
-        from: MemberIndex,
-        boot: Boot,
-        number: u64,
-        out: &mut Out<Self>,
-    ) {
+    pub(super) fn on_read_q(&self, from: MemberIndex, query: QuestionName, out: &mut Out<Self>) {
         if self.is_voting() {
             let peer = Peers::One(self.config.members[from]);
             let mark = self.mark;
-            out.send_early(peer, Message::ReadA { boot, number, mark });
+            out.send_early(peer, Message::ReadA { query, mark });
         }
     }
 
@@ -71,12 +66,11 @@ impl Replica {
     pub(super) fn on_read_a(
         &mut self,
         from: MemberIndex,
-        boot: Boot,
-        number: u64,
+        query: QuestionName,
         mark: Slot,
         out: &mut Out<Self>,
     ) {
-        if boot != self.config.boot || number != self.reads.queries.number() {
+        if query != self.reads.queries.name(self.config.boot) {
             return;
         }
         if let Some(marks) = self.reads.queries.answers_mut() {

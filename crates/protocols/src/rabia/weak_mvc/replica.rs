@@ -17,9 +17,9 @@ use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::peers::sender;
 use crate::shared::under_way::Line;
-use crate::shared::words::plain_words;
+use crate::shared::words::plain_machine;
 use quorate_core::{
-    EntryId, Input, Introspect, Lsn, Machine, MemberIndex, Now, Out, Past, ReplicaId, Slot, Wire,
+    EntryId, Input, Introspect, Lsn, Machine, MemberIndex, Now, Out, ReplicaId, Slot, Wire,
 };
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -85,17 +85,7 @@ pub struct Replica {
 }
 
 impl Machine for Replica {
-    type Message = Message;
-    type Record = Record;
-    type Timer = Timer;
-    type Base = DecidedSet;
-    type Config = Config;
-
-    plain_words!();
-
-    fn recover(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        Replica::start(config, past, now, out)
-    }
+    plain_machine!();
 
     fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
         self.written = out.persisted();
@@ -170,10 +160,8 @@ impl Replica {
             Message::Recover { boot, from: slot } => self.on_recover(from, boot, slot, out),
             Message::RecoverA { boot, started } => self.on_recover_a(from, boot, started),
             Message::Nudge { until, from: slot } => self.on_nudge(from, until, slot, out),
-            Message::ReadQ { boot, number } => self.on_read_q(from, boot, number, out),
-            Message::ReadA { boot, number, mark } => {
-                self.on_read_a(from, boot, number, mark, out);
-            }
+            Message::ReadQ(query) => self.on_read_q(from, query, out),
+            Message::ReadA { query, mark } => self.on_read_a(from, query, mark, out),
         }
     }
 

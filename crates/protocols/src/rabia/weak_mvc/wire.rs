@@ -3,6 +3,7 @@
 use super::messages::{Bits, Message, Nulls, Record, SlotMessage};
 use super::trail::Trail;
 use crate::shared::decided::{decode_ids, encode_ids};
+use crate::shared::question::QuestionName;
 use quorate_core::{Boot, Decoder, Encoder, Entry, Slot, Wire, WireError};
 
 impl Wire for Nulls {
@@ -114,15 +115,13 @@ impl Wire for Message {
                 until.encode(out);
                 from.encode(out);
             }
-            Message::ReadQ { boot, number } => {
+            Message::ReadQ(query) => {
                 out.u8(5);
-                out.u64(boot.0);
-                out.varint(*number);
+                query.encode(out);
             }
-            Message::ReadA { boot, number, mark } => {
+            Message::ReadA { query, mark } => {
                 out.u8(6);
-                out.u64(boot.0);
-                out.varint(*number);
+                query.encode(out);
                 mark.encode(out);
             }
         }
@@ -145,13 +144,9 @@ impl Wire for Message {
                 slot: Slot::decode(input)?,
                 value: Option::decode(input)?,
             },
-            5 => Message::ReadQ {
-                boot: Boot(input.u64()?),
-                number: input.varint()?,
-            },
+            5 => Message::ReadQ(QuestionName::decode(input)?),
             6 => Message::ReadA {
-                boot: Boot(input.u64()?),
-                number: input.varint()?,
+                query: QuestionName::decode(input)?,
                 mark: Slot::decode(input)?,
             },
             7 => Message::Nulls(Nulls::decode(input)?),
