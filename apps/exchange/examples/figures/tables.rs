@@ -150,8 +150,8 @@ pub(super) fn what_binds(figures: &Figures, curves: &Curves) -> String {
     text
 }
 
-/// A number as bars have it.
-fn three_digits(value: f64) -> String {
+/// What stands in a bar of this height.
+fn bar_label(value: f64) -> String {
     match value < 10.0 {
         true => format!("{value:.2}"),
         false => format!("{value:.0}"),
@@ -184,7 +184,7 @@ pub(super) fn picture(figures: &Figures, as_is: &Curves, slowed: &Curves, bindin
     let panel = |title: String, groups| Panel {
         title,
         groups,
-        show: three_digits,
+        show: bar_label,
     };
     let slow = format!("engine of {binding}/s");
     let panels = vec![

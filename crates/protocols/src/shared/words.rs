@@ -1,4 +1,4 @@
-//! The words of a machine that can be read by themselves.
+//! What every protocol would write out alike of the traits it implements.
 
 /// The part of an implementation of [`quorate_core::Machine`] that reads messages and records, for a machine
 /// whose words say all that is needed ([`quorate_core::Plain`]).
