@@ -11,8 +11,10 @@ mod backpressure;
 mod call_time;
 mod exchange;
 mod frames;
+mod gathered;
 mod heads;
 mod paced;
+mod pongs;
 mod read_ahead;
 mod registry;
 mod secured;
@@ -29,6 +31,7 @@ pub use secured::{CommonName, Encrypted};
 pub use takeover::{TakenOver, Takeover};
 
 use exchange::Exchange;
+use gathered::Gathered;
 use http_body::Body;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -39,6 +42,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -202,6 +206,7 @@ async fn serve_connection(
     // The connection is closed before its place is free.
     {
         let turns = Turns::default();
+        let (io, ends) = Gathered::new(io, Arc::clone(place.pongs()));
         let io = TokioIo::new(Paced::new(io, turns.clone()));
         let mut serving = pin!(http.serve_connection_with_upgrades(io, exchange));
         loop {
@@ -209,7 +214,7 @@ async fn serve_connection(
                 biased;
                 ended = poll_fn(|context| {
                     turns.begin();
-                    serving.as_mut().poll(context)
+                    ends.turn(context, |context| serving.as_mut().poll(context))
                 }) => {
                     if let Err(error) = ended {
                         tracing::debug!(error, "a client's connection failed");
@@ -230,7 +235,7 @@ async fn serve_connection(
             if order == Order::Close {
                 // Says goodbye if that can be done at once.
                 poll_fn(|context| {
-                    let _ = serving.as_mut().poll(context);
+                    let _ = ends.turn(context, |context| serving.as_mut().poll(context));
                     Poll::Ready(())
                 })
                 .await;

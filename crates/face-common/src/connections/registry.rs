@@ -1,5 +1,6 @@
 //! The open connections, and the choice of which has to go when there are too many.
 
+use super::pongs::Pongs;
 use quorate_server::{ConnectionCounts, LogLimit};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,6 +36,7 @@ struct Shared {
     open: Mutex<Open>,
     /// A connection left.
     left: Notify,
+    pongs: Arc<Pongs>,
 }
 
 #[derive(Default)]
@@ -197,6 +199,11 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn state(&self) -> &Arc<ConnectionState> {
         &self.state
+    }
+
+    /// What the connections of the port wait for together.
+    pub(super) fn pongs(&self) -> &Arc<Pongs> {
+        &self.shared.pongs
     }
 }
 
