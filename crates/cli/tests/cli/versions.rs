@@ -3,7 +3,8 @@
 
 use crate::support;
 use crate::support::{
-    Client, converged, eventually, free_ports, metric, quorate, signal, write_on,
+    Client, converged, eventually, expect_failure, free_ports, metric, output, quorate, signal,
+    write_on,
 };
 use quorate_etcd_api::etcdserverpb::MemberListRequest;
 use quorate_face_etcd::client::ClusterClient;
@@ -13,10 +14,14 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use tokio::task::JoinHandle;
 
 /// How an older program spoke.
 const OLD: &[&str] = &["--wire-version", "1"];
+
+/// How the last program spoke that had no Raft.
+const WITHOUT_RAFT: &[&str] = &["--wire-version", "6"];
 
 /// Three replicas, each of a version of its own.
 struct Trio {
@@ -116,29 +121,64 @@ impl Drop for Trio {
     }
 }
 
+/// A client that writes to all replicas, one after the other.
+struct Load {
+    stop: Arc<AtomicBool>,
+    written: Arc<AtomicU32>,
+    task: JoinHandle<()>,
+}
+
+impl Load {
+    async fn begin(trio: &Trio) -> Load {
+        for url in trio.urls() {
+            eventually("it serves", || Client::try_connect(&url)).await;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let (written, task) = write_on(trio.urls(), Arc::clone(&stop));
+        Load {
+            stop,
+            written,
+            task,
+        }
+    }
+
+    /// Waits for more than so many writes.
+    async fn more(&self, count: u32) {
+        let before = self.written.load(Ordering::Relaxed);
+        eventually("writes go on", || async {
+            (self.written.load(Ordering::Relaxed) > before + count).then_some(())
+        })
+        .await;
+    }
+
+    /// Ends it, and says how many writes were answered.
+    async fn end(self) -> u32 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.await.unwrap();
+        self.written.load(Ordering::Relaxed)
+    }
+}
+
+/// Everything that was written is there.
+async fn has_all(client: &mut Client, written: u32) {
+    for key in 0..written {
+        let found = client.get(&format!("n{key}")).await.unwrap();
+        assert_eq!(found.as_deref(), Some("v"), "n{key}");
+    }
+}
+
 /// Scenario: replicas of an older program are replaced by newer ones, one by one, and back, and forth
 /// again, while a client writes. As long as one of them is old the cluster means what the old one
 /// knows; in the end it means more, and the old program says that it cannot come back.
 #[tokio::test]
 async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
     let mut trio = Trio::begin(OLD);
-    for url in trio.urls() {
-        eventually("it serves", || Client::try_connect(&url)).await;
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    let (written, task) = write_on(trio.urls(), Arc::clone(&stop));
-    let more = async |count: u32| {
-        let before = written.load(Ordering::Relaxed);
-        eventually("writes go on", || async {
-            (written.load(Ordering::Relaxed) > before + count).then_some(())
-        })
-        .await;
-    };
-    more(20).await;
+    let load = Load::begin(&trio).await;
+    load.more(20).await;
     assert_eq!(trio.known_to(0).await, [1], "an old one hears of nobody");
     trio.replace(0, &[]).await;
     trio.replace(1, &[]).await;
-    more(20).await;
+    load.more(20).await;
     let expected = vec![1, 2];
     eventually("new ones tell each other more", || async {
         (trio.known_to(0).await == expected).then_some(())
@@ -148,7 +188,7 @@ async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
     assert!(trio.said(0).contains(&newest), "{}", trio.said(0));
     trio.replace(1, OLD).await;
     trio.replace(0, OLD).await;
-    more(20).await;
+    load.more(20).await;
     for at in 0..3 {
         assert_eq!(trio.level(at).await, 1.0);
         trio.replace(at, &[]).await;
@@ -159,9 +199,8 @@ async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
         })
         .await;
     }
-    more(20).await;
-    stop.store(true, Ordering::Relaxed);
-    task.await.unwrap();
+    load.more(20).await;
+    let written = load.end().await;
 
     // Now everybody knows of everybody, whoever is there.
     for at in 0..3 {
@@ -187,9 +226,46 @@ async fn a_cluster_is_upgraded_and_downgraded_under_load_until_all_know_more() {
     let url = trio.url(2);
     eventually("the new one serves", || Client::try_connect(&url)).await;
     converged(&trio.urls()).await;
-    let mut client = Client::connect(&url).await;
-    for key in 0..written.load(Ordering::Relaxed) {
-        let found = client.get(&format!("n{key}")).await.unwrap();
-        assert_eq!(found.as_deref(), Some("v"), "n{key}");
+    has_all(&mut Client::connect(&url).await, written).await;
+}
+
+/// Scenario: a cluster of the last program without Raft is upgraded under load, one replica after the other. It goes on
+/// with Raft once all know it, and not before; and back.
+#[tokio::test]
+async fn raft_comes_with_the_last_of_the_upgraded() {
+    let mut trio = Trio::begin(WITHOUT_RAFT);
+    let load = Load::begin(&trio).await;
+    let url = trio.url(0);
+    let switch = |to| {
+        let mut command = quorate();
+        command.args(["cluster", "switch", to, "--endpoints", &url]);
+        command
+    };
+    for at in 0..3 {
+        load.more(20).await;
+        trio.replace(at, &[]).await;
+        if at < 2 {
+            assert_eq!(trio.level(at).await, 6.0);
+            expect_failure(
+                &mut switch("raft"),
+                1,
+                "is unknown to the feature level of this cluster",
+            );
+        }
     }
+    for at in 0..3 {
+        eventually("the level is raised", || async {
+            (trio.level(at).await == 7.0).then_some(())
+        })
+        .await;
+    }
+    for to in ["raft", "rabia", "raft"] {
+        let done = output(&mut switch(to));
+        assert!(done.status.success(), "{to}: {done:?}");
+        load.more(20).await;
+    }
+    let written = load.end().await;
+    trio.replace(1, &[]).await;
+    converged(&trio.urls()).await;
+    has_all(&mut Client::connect(&trio.url(1)).await, written).await;
 }

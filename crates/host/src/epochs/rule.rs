@@ -78,8 +78,8 @@ impl fmt::Display for Invalid {
                 member.id, member.incarnation
             ),
             Invalid::Protocol => f.write_str(
-                "the protocol is unknown to the feature level of this cluster: update all replicas \
-                 and raise the level first",
+                "the protocol is unknown to the feature level of this cluster, which is raised by itself once \
+                 all replicas run a program that has it",
             ),
             Invalid::Parameters => {
                 f.write_str("the protocol does not work with these members and parameters")

@@ -34,4 +34,23 @@ pub(super) static ALL: &[Scope] = &[
         states: &[389_018],
         ..ONE_WRITE
     },
+    Scope {
+        name: "n3-no-ops",
+        what: "leaders of two terms and their no-ops",
+        quick: true,
+        slots: 1,
+        depth: 2,
+        states: &[162],
+        ..ONE_WRITE
+    },
+    Scope {
+        name: "n3-no-ops-crash",
+        what: "the same, and a crash anywhere",
+        quick: true,
+        slots: 1,
+        depth: 2,
+        crashes: 1,
+        states: &[221_051],
+        ..ONE_WRITE
+    },
 ];
