@@ -95,8 +95,11 @@ async fn protocol<A: Application>(console: &Console<A>, body: &Bytes) -> Respons
         Ok(page) => page,
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
-    let (name, params) = (page.protocol, page.params);
-    let change = GroupChange::Protocol { name, params };
+    let change = GroupChange::Protocol {
+        name: page.protocol,
+        params: page.params,
+        may_measure: page.allow_measurement_protocol,
+    };
     match console.handle.change_soon(change).await {
         Ok(()) => StatusCode::OK.into_response(),
         Err(error) => not_changed(&error),

@@ -4,6 +4,8 @@
 //! nothing that knows a clock, a socket, a file or a thread.
 
 pub mod chora;
+#[cfg(feature = "yardsticks")]
+pub mod mencius;
 pub mod multi_paxos;
 pub mod nezha;
 pub mod rabia;
@@ -27,8 +29,8 @@ pub use registry::remote_gateways::{
 };
 pub use registry::sabotage::{Sabotaged, SabotagedConfig};
 pub use registry::{
-    Catcher, Gist, LayerValue, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor, flags, names,
-    unknown_protocol, visit,
+    Catcher, Gist, Grade, LayerValue, Layers, Mutant, Protocol, Sabotage, ValueOf, Visitor,
+    all_names, flags, names, usable, visit, yardsticks,
 };
 pub use shared::code::Code;
 pub use shared::decided::DecidedSet;

@@ -224,7 +224,12 @@ impl<S: StateMachine> Node<S> {
         params: BTreeMap<String, String>,
     ) -> Result<(), Error> {
         let name = protocol.name().to_owned();
-        self.change(GroupChange::Protocol { name, params }).await
+        let change = GroupChange::Protocol {
+            name,
+            params,
+            may_measure: false,
+        };
+        self.change(change).await
     }
 
     /// Stops the node and waits until it has ended. Requests under way may fail with [`Error::Unknown`].

@@ -157,6 +157,7 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
         let change = GroupChange::Protocol {
             name: epoch.protocol.clone(),
             params,
+            may_measure: true,
         };
         if let Err(why) = self.order_of(&change) {
             self.host.direct(now, Directive::AskAround);

@@ -303,13 +303,18 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
             }),
             GroupChange::Remove(id) if !is_listed(*id) => Err(ChangeError::Unknown(*id)),
             GroupChange::Remove(id) => self.reconfigure(&Edit::Remove(*id)),
-            GroupChange::Protocol { name, .. } if !P::names().contains(&name.as_str()) => {
-                Err(ChangeError::Refused(P::unknown(name)))
+            GroupChange::Protocol {
+                name,
+                params,
+                may_measure,
+            } => {
+                // Not when it is decided: programs of a group may be built with and without yardsticks.
+                P::usable(name, *may_measure).map_err(ChangeError::Refused)?;
+                self.reconfigure(&Edit::Protocol {
+                    name: name.clone(),
+                    params: params.clone(),
+                })
             }
-            GroupChange::Protocol { name, params } => self.reconfigure(&Edit::Protocol {
-                name: name.clone(),
-                params: params.clone(),
-            }),
             GroupChange::Alarm { .. } if state.level < ALARM_LEVEL => {
                 Err(ChangeError::unknown_at(state.level, "alarms", ALARM_LEVEL))
             }

@@ -138,6 +138,9 @@ pub struct ProtocolPage {
     /// All its parameters that are not to have their defaults.
     #[serde(default)]
     pub params: BTreeMap<String, String>,
+    /// Whether it may be one that is there to be compared with.
+    #[serde(default)]
+    pub allow_measurement_protocol: bool,
 }
 
 /// What is posted to `/cluster/members`: one change of who is a member.

@@ -76,7 +76,7 @@ struct Plan {
 impl Plan {
     fn new(options: &ModelOptions) -> Result<Plan, String> {
         let protocol = options.protocol.as_str();
-        let known = quorate_protocols::names().join(", ");
+        let known = quorate_protocols::all_names().join(", ");
         let mutants = visit(protocol, Mutants)
             .ok_or_else(|| format!("there is no protocol called {protocol}; there are: {known}"))?;
         if let Some(name) = &options.mutant

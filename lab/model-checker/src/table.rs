@@ -5,6 +5,7 @@
 //! ones.
 
 mod chora;
+mod mencius;
 mod nezha;
 mod paxos;
 mod racos;
@@ -21,6 +22,7 @@ pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
         .chain(nezha::ALL)
         .chain(racos::ALL)
         .chain(raft::ALL)
+        .chain(mencius::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

@@ -1,7 +1,7 @@
 //! The protocols that the programs of a simulated cluster have.
 
 use quorate_core::Catalogue;
-use quorate_protocols::{Protocol, ProtocolSet, Visitor, names, visit};
+use quorate_protocols::{Protocol, ProtocolSet, Visitor, all_names, visit};
 
 /// Names of protocols, and what epochs know of them.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub(crate) fn branches_with<P: Protocol>() -> Vec<&'static str> {
             P::branches()
         }
     }
-    let all = names().into_iter();
+    let all = all_names().into_iter();
     let all = all.filter_map(|name| visit(name, Branches));
     all.chain([P::branches()]).flatten().copied().collect()
 }

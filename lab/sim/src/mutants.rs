@@ -4,7 +4,7 @@
 use quorate_core::Machine;
 use quorate_etcd_store::Flaw as StoreFlaw;
 use quorate_host::Flaw;
-use quorate_protocols::{Catcher, Protocol, Sabotage, Visitor, names, visit};
+use quorate_protocols::{Catcher, Protocol, Sabotage, Visitor, all_names, visit};
 use quorate_redis_effects::Mutant;
 
 /// What is broken in a run: nothing, or something of the protocol, the host, the store or the drivers of servers.
@@ -58,7 +58,7 @@ impl<M: Machine> Fault<M> {
 /// whose it is, the protocol to run, its name, who finds it, where, with which options, and what it
 /// breaks.
 pub(crate) fn list() -> Vec<String> {
-    let protocols = names();
+    let protocols = all_names();
     let own = protocols.iter().filter_map(|name| visit(name, Own));
     let mut lines: Vec<String> = own.flatten().collect();
     if let Some(any) = protocols.first() {

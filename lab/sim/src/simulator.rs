@@ -22,7 +22,7 @@ use quorate_host::Flaw;
 use quorate_plain_store::Store as PlainStore;
 use quorate_protocols::{
     AnyConfig, AnyMachine, AnyMessage, AnySabotaged, AnySabotagedConfig, Only, Protocol,
-    ProtocolSet, Registered, Sabotage, SabotagedConfig, Visitor, names, visit,
+    ProtocolSet, Registered, Sabotage, SabotagedConfig, Visitor, all_names, visit,
 };
 use quorate_redis_effects::Stream;
 use quorate_redis_store::Store as RedisStore;
@@ -277,7 +277,7 @@ impl Chosen {
 
     fn of(self, protocol: &str) -> Result<Simulator, String> {
         visit(protocol, self).unwrap_or_else(|| {
-            let known = names().join(", ");
+            let known = all_names().join(", ");
             Err(format!("unknown protocol {protocol}: known are {known}"))
         })
     }

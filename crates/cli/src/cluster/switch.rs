@@ -27,6 +27,9 @@ pub(crate) struct SwitchOptions {
     code: Option<Code>,
     #[command(flatten)]
     protocol_flags: ProtocolFlags,
+    /// The protocol may be a yardstick, one that is there to be compared with
+    #[arg(long)]
+    allow_measurement_protocol: bool,
     #[command(flatten)]
     wait: Wait,
     #[command(flatten)]
@@ -66,10 +69,15 @@ pub(super) fn run(options: &SwitchOptions) -> Result<(), Failure> {
         let members = before.members.iter().filter(|one| !one.is_learner).count();
         code.add_to(members, &mut params).map_err(Failure::Usage)?;
     }
-    let protocol = &options.protocol;
-    let asked = options.protocol_flags.add_to(Some(protocol), &mut params);
+    let protocol = options.protocol.clone();
+    let asked = options.protocol_flags.add_to(Some(&protocol), &mut params);
     asked.map_err(Failure::Usage)?;
-    go_on(&options.common, &before, protocol, params, &options.wait)
+    let page = ProtocolPage {
+        protocol,
+        params,
+        allow_measurement_protocol: options.allow_measurement_protocol,
+    };
+    go_on(&options.common, &before, &page, &options.wait)
 }
 
 /// Goes on with other parameters.
@@ -86,14 +94,12 @@ pub(super) fn set(options: &SetOptions) -> Result<(), Failure> {
                 .to_owned(),
         ));
     }
-    let params = over(&before.params, asked);
-    go_on(
-        &options.common,
-        &before,
-        &before.protocol,
-        params,
-        &options.wait,
-    )
+    let page = ProtocolPage {
+        protocol: before.protocol.clone(),
+        params: over(&before.params, asked),
+        allow_measurement_protocol: true,
+    };
+    go_on(&options.common, &before, &page, &options.wait)
 }
 
 /// The present configuration, with what is asked for in its place.
@@ -110,15 +116,10 @@ fn over(
 fn go_on(
     common: &Common,
     before: &StatusPage,
-    protocol: &str,
-    params: BTreeMap<String, String>,
+    page: &ProtocolPage,
     Wait { wait }: &Wait,
 ) -> Result<(), Failure> {
-    let page = ProtocolPage {
-        protocol: protocol.to_owned(),
-        params,
-    };
-    common.endpoints.open()?.post("/cluster/protocol", &page)?;
+    common.endpoints.open()?.post("/cluster/protocol", page)?;
     let epoch = |page: &StatusPage| page.epochs.last().map_or(0, |epoch| epoch.number);
     let deadline = Instant::now() + Duration::from_secs(*wait);
     loop {

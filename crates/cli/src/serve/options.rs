@@ -106,6 +106,17 @@ pub(crate) struct ServeOptions {
     #[arg(long, env = "QUORATE_PROTOCOL", value_name = "NAME")]
     pub(super) protocol: Option<String>,
 
+    /// Whether the protocol of a new cluster may be a yardstick, one that is there to be compared with and not for data
+    /// that you want to keep [default: false]
+    #[arg(
+        long,
+        env = "QUORATE_ALLOW_MEASUREMENT_PROTOCOL",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        default_missing_value = "true"
+    )]
+    pub(super) allow_measurement_protocol: Option<bool>,
+
     /// Fragments of each value, one for each replica, and how many of them rebuild it, as in 5,3
     /// [for rs-paxos and racos]
     #[arg(long, env = "QUORATE_CODE", value_name = "N,K")]

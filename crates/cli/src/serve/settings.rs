@@ -23,7 +23,7 @@ use crate::snapshots::SnapshotSettings;
 use quorate_core::{Catalogue, ClusterId, Durability, Incarnation, PAYLOAD_BYTES_MAX, ReplicaId};
 use quorate_face_etcd::UserOptions;
 use quorate_host::Limits;
-use quorate_protocols::{Code, Registered, unknown_protocol};
+use quorate_protocols::{Code, Registered, usable};
 use quorate_server::{
     CLIENT_MEMORY, ClockSource, Expected, Layout, MemberInfo, Meta, Polling, Reaction, Rejoin,
     SLOW_REQUEST, SupportedVersions, TestSource,
@@ -133,7 +133,8 @@ impl Settings {
         let state = state(options.initial_cluster_state.as_deref())?;
         check_new(state, options.cluster_id.as_deref())?;
         let protocol = options.protocol;
-        let supported = supported(options.wire_version, protocol.as_deref())?;
+        let may_measure = options.allow_measurement_protocol.unwrap_or(false);
+        let supported = supported(options.wire_version, protocol.as_deref(), may_measure)?;
         let new = (state == ClusterState::New).then_some(PROTOCOL);
         let mut params = coded(options.code.as_deref(), urls.len(), params(&options.param)?)?;
         // A folder with data knows its protocol, and its parameters are held against these.
@@ -292,7 +293,11 @@ fn check_new(state: ClusterState, cluster_id: Option<&str>) -> Result<(), String
 }
 
 /// The versions to speak. A program that speaks as an older one has the protocols that that one had.
-fn supported(newest: Option<u32>, protocol: Option<&str>) -> Result<SupportedVersions, String> {
+fn supported(
+    newest: Option<u32>,
+    protocol: Option<&str>,
+    may_measure: bool,
+) -> Result<SupportedVersions, String> {
     let all = SupportedVersions::SHIPPED;
     let newest = newest.unwrap_or(all.newest.0);
     let supported = all.up_to(newest);
@@ -301,9 +306,7 @@ fn supported(newest: Option<u32>, protocol: Option<&str>) -> Result<SupportedVer
     let Some(name) = protocol else {
         return Ok(supported);
     };
-    if !quorate_protocols::names().contains(&name) {
-        return Err(unknown_protocol(name));
-    }
+    usable(name, may_measure)?;
     let needed = Registered.level_of(name);
     if supported.level() < needed {
         return Err(format!(

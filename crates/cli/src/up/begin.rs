@@ -35,6 +35,8 @@ impl Beginning {
         let port = options.port.unwrap_or_else(|| first_port(face));
         check_ports(face, port, replicas).map_err(Failure::Usage)?;
         let protocol = options.protocol.as_deref().unwrap_or(PROTOCOL);
+        let may_measure = options.allow_measurement_protocol;
+        quorate_protocols::usable(protocol, may_measure).map_err(Failure::Usage)?;
         let mut params = options.params(protocol, replicas).map_err(Failure::Usage)?;
         face.add_to(store, &mut params);
         let mut plan = Plan {

@@ -43,6 +43,10 @@ pub(crate) struct ClusterOptions {
 
     #[command(flatten)]
     pub(super) protocol_flags: ProtocolFlags,
+
+    /// The protocol may be a yardstick, one that is there to be compared with and not for data that you want to keep
+    #[arg(long, env = "QUORATE_ALLOW_MEASUREMENT_PROTOCOL")]
+    pub(super) allow_measurement_protocol: bool,
 }
 
 impl ClusterOptions {

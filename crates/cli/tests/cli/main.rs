@@ -48,3 +48,4 @@ mod transport;
 mod unoffered;
 mod users;
 mod versions;
+mod yardsticks;

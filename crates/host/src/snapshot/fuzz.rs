@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_core::{Application, ClusterId, Encoder, Group, Machine, Slot, Wire};
 use quorate_etcd_store::Store;
 use quorate_fuzz::Limits;
-use quorate_protocols::{Protocol, Visitor, names, visit};
+use quorate_protocols::{Protocol, Visitor, all_names, visit};
 
 fn header() -> Header {
     Header::new(ClusterId(5), Group(0), Slot(9))
@@ -98,7 +98,7 @@ pub(crate) fn whole() {
         }
     }
 
-    names()
+    all_names()
         .into_iter()
         .for_each(|name| visit(name, Whole).expect("it is registered"));
 }

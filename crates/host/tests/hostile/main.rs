@@ -11,11 +11,11 @@ use fastrand::Rng;
 use quorate_core::Durability;
 use quorate_fuzz::{mutate, rounds};
 use quorate_host::Counters;
-use quorate_protocols::{Protocol, Visitor, names, visit};
+use quorate_protocols::{Protocol, Visitor, all_names, visit};
 
 /// Does it with every protocol.
 fn each<V: Visitor<Output = ()>>(visitor: impl Fn() -> V) {
-    for name in names() {
+    for name in all_names() {
         visit(name, visitor()).expect("it is registered");
     }
 }

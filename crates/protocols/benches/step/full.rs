@@ -24,7 +24,7 @@ struct Setting {
     paper: Option<[f64; 3]>,
 }
 
-const SETTINGS: [Setting; 4] = [
+const SETTINGS: [Setting; 5] = [
     Setting {
         name: "multi-paxos",
         protocol: "multi-paxos",
@@ -46,6 +46,17 @@ const SETTINGS: [Setting; 4] = [
         ],
         are_all_asked: false,
         paper: None,
+    },
+    Setting {
+        name: "mencius",
+        protocol: "mencius",
+        params: &[
+            ("batch_commands", "1"),
+            ("outstanding", "64"),
+            ("ack", "each"),
+        ],
+        are_all_asked: true,
+        paper: Some([1.64 / 1.52, 1.23 / 0.89, 1.17 / 0.69]),
     },
     Setting {
         name: "chora, responsive",
@@ -250,7 +261,9 @@ pub(crate) fn print(way: Way) {
                 replicas,
                 way,
             };
-            let row = visit(setting.protocol, &full).expect("the protocol is known");
+            let Some(row) = visit(setting.protocol, &full) else {
+                continue;
+            };
             let of_paxos = of_paxos.get_or_insert(row.instructions);
             let whole =
                 |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.0}"));

@@ -144,7 +144,7 @@ fn main() -> ExitCode {
         "alloc/msg",
         "alloc/cmd"
     );
-    for protocol in quorate_protocols::names() {
+    for protocol in quorate_protocols::all_names() {
         quorate_protocols::visit(protocol, Measure);
     }
     full::print(Way::Handed);

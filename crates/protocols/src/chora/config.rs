@@ -7,8 +7,7 @@ use crate::shared::faults::Faults;
 use crate::shared::params::Params;
 use crate::shared::rejoin::VoterSeat;
 use quorate_core::{
-    Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot,
-    majority,
+    Boot, ENTRY_BYTES_MAX, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot, majority,
 };
 use std::ops::RangeInclusive;
 
@@ -132,11 +131,7 @@ impl Config {
     /// The configuration of one seat.
     pub fn new(seat: &Seat) -> Result<Config, String> {
         let epoch = &seat.epoch;
-        let params = Params {
-            epoch,
-            known: &KNOWN,
-        };
-        params.check_names()?;
+        let params = Params::of(epoch, &KNOWN)?;
         let (n, me) = (epoch.n(), epoch.index_of(seat.me));
         let rtt_ns = params.number("rtt_us", 400, 1..=10_000_000)? as u64 * MICROS;
         let round_ns = round_ns(&params, rtt_ns)?;
@@ -252,9 +247,4 @@ fn round_ns(params: &Params<'_>, rtt_ns: u64) -> Result<u64, String> {
             Ok(round_us as u64 * MICROS)
         }
     }
-}
-
-/// `f`: how many members may fail while the others commit and elect.
-pub(super) fn failures_survived(epoch: &Epoch) -> usize {
-    epoch.n() - majority(epoch.n())
 }

@@ -2,13 +2,10 @@
 
 use super::Replica;
 use super::messages::{Message, Timer};
-use crate::shared::admission::{Patience, refusal};
-use crate::shared::backlog::{Backlog, refuse_withdrawn};
+use crate::shared::admission::Patience;
+use crate::shared::backlog::Backlog;
 use crate::shared::entry_names::EntryNames;
-use quorate_core::{
-    Class, Command, Due, ENTRY_BYTES_MAX, Entry, Event, MemberIndex, Now, Out, Outcome, Refusal,
-    RequestId,
-};
+use quorate_core::{Command, ENTRY_BYTES_MAX, Entry, Event, MemberIndex, Now, Out, RequestId};
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
@@ -74,28 +71,19 @@ const OUTSTANDING_IN_ROUNDS: usize = 64;
 impl Replica {
     /// Takes what waits, or refuses it.
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
-        for command in commands {
-            match refusal(&command, self.queue_room()) {
-                Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
-                None if command.class == Class::Read => self.reads.wait(command.id),
-                None => self.clients.backlog.push(command),
-            }
-        }
+        let backlog = &mut self.clients.backlog;
+        self.reads.admit(commands, backlog, &self.config.queue, out);
     }
 
     /// Refuses what nobody waits for any more, of what is in no entry and in no question.
     pub(super) fn on_withdraw(&mut self, ids: &BTreeSet<RequestId>, out: &mut Out<Self>) {
-        let mut withdrawn = self.clients.backlog.withdraw(ids);
-        withdrawn.extend(self.reads.withdraw(ids));
-        refuse_withdrawn(withdrawn, out);
+        self.reads
+            .refuse_withdrawn(&mut self.clients.backlog, ids, out);
     }
 
     /// How many more commands may wait.
     pub(super) fn queue_room(&self) -> usize {
-        let waiting = self.clients.backlog.len() + self.reads.count();
-        self.config
-            .queue
-            .room(waiting, self.clients.backlog.bytes())
+        self.reads.room(&self.clients.backlog, &self.config.queue)
     }
 
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is
@@ -218,19 +206,16 @@ impl Replica {
     /// executed. The others stay under way, and nothing takes their place: they may be committed whenever a
     /// quorum is back, and would be ever more.
     pub(super) fn on_patience(&mut self, out: &mut Out<Self>) {
-        if !self.clients.patience.is_over() {
-            return;
+        if self.clients.patience.is_over() {
+            self.reads.refuse_with(&mut self.clients.backlog, out);
         }
-        for command in self.clients.backlog.drain() {
-            out.reply(command.id, Outcome::Refused(Refusal::NotServing));
-        }
-        self.reads.refuse(out);
     }
 
     /// Has the patience timer run while clients wait.
     pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
-        if self.has_requests() && self.clients.patience.begin() {
-            out.arm(Timer::Patience, Due::After(self.config.patience_ns));
-        }
+        let (are_waiting, period_ns) = (self.has_requests(), self.config.patience_ns);
+        self.clients
+            .patience
+            .watch(are_waiting, Timer::Patience, period_ns, out);
     }
 }

@@ -1,43 +1,22 @@
 //! Chora as a [`Protocol`].
 
-use super::config::{self, Config};
+use super::config::Config;
 use super::{Replica, describe, mutants};
 use crate::registry::flags::{Flag, FlagKind};
 use crate::registry::{Mutant, Protocol};
-use crate::shared::words::described_by;
-use quorate_core::{Epoch, Seat};
+use crate::shared::words::{described_by, plain_protocol};
 
 /// Chora, as it is registered.
 pub struct Chora;
 
 impl Protocol for Chora {
     const NAME: &'static str = "chora";
-    type Machine = Replica;
-
-    fn config(seat: &Seat) -> Result<Config, String> {
-        Config::new(seat)
-    }
-
-    fn failures_survived(epoch: &Epoch) -> usize {
-        config::failures_survived(epoch)
-    }
-
-    fn branches() -> &'static [&'static str] {
-        BRANCHES
-    }
-
-    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
-        VARIATIONS
-    }
 
     fn flags() -> &'static [Flag] {
         FLAGS
     }
 
-    fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::all()
-    }
-
+    plain_protocol!();
     described_by!(describe);
 }
 

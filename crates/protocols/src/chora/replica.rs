@@ -19,7 +19,7 @@ use crate::shared::decided::DecidedSet;
 use crate::shared::peers::{each_peer, sender};
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
-use crate::shared::words::plain_machine;
+use crate::shared::words::{plain_checks, plain_machine};
 use quorate_core::{
     Entry, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Peers,
     ReplicaId, Slot, Wire,
@@ -125,17 +125,11 @@ impl Introspect for Replica {
         (self.down, self.campaign, &self.ingress, self.watch).hash(to);
     }
 
-    fn explain(&self) -> String {
-        describe::explain(self)
-    }
-
     fn figures(&self) -> Vec<(&'static str, f64)> {
         self.all_figures()
     }
 
-    fn check(&self) {
-        self.check_all();
-    }
+    plain_checks!(describe);
 
     /// The view it is in.
     fn depth(&self) -> usize {

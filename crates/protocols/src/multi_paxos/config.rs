@@ -25,11 +25,7 @@ fn coding_of(epoch: &Epoch) -> Result<Coding, String> {
 
 /// `X = 1` always, and `QR` a majority unless `qr` says otherwise.
 fn coding(params: &Params<'_>) -> Result<Coding, String> {
-    let n = params.epoch.n();
-    let most = Epoch::MEMBERS_MAX;
-    if n == 0 || n > most {
-        return Err(format!("{n} members: must be 1 to {most}"));
-    }
+    let n = params.members()?;
     let read = params.number("qr", Quorums::uncoded(n).read, 1..=n)?;
     let quorums = Quorums { n, read };
     let code_max = 1;

@@ -7,8 +7,8 @@ use crate::shared::admission::QueueLimits;
 use crate::shared::faults::Faults;
 use crate::shared::params::Params;
 use quorate_core::{
-    Boot, Class, Command, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet,
-    ReplicaId, Seat, Slot, Touches, majority,
+    Boot, Class, Command, ENTRY_BYTES_MAX, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat,
+    Slot, Touches, majority,
 };
 
 /// How many of something it takes. Every number is the smallest that is safe.
@@ -132,11 +132,7 @@ impl Config {
 
     fn at(me: MemberIndex, seat: &Seat) -> Result<Config, String> {
         let epoch = &seat.epoch;
-        let params = Params {
-            epoch,
-            known: KNOWN,
-        };
-        params.check_names()?;
+        let params = Params::of(epoch, KNOWN)?;
         let wan = params.switch("wan", false)?;
         let rtt_us = params.number("rtt_us", if wan { 300_000 } else { 400 }, 1..=10_000_000)?;
         let rtt_ns = rtt_us as u64 * MICROS;
@@ -232,11 +228,6 @@ fn hold(params: &Params<'_>) -> Result<Option<u64>, String> {
             Ok(Some(percent as u64))
         }
     }
-}
-
-/// How many replicas may fail while the others still commit and change views.
-pub(super) fn failures_survived(epoch: &Epoch) -> usize {
-    epoch.n() - majority(epoch.n())
 }
 
 #[cfg(test)]

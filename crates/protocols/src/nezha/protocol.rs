@@ -1,23 +1,18 @@
 //! Nezha, as registered.
 
-use super::config::{self, Config};
+use super::config::Config;
 use super::remote_gateway::RemoteGatewayConfig;
 use super::{Replica, describe, mutants, paper};
 use crate::registry::paper::Paper;
 use crate::registry::{Mutant, Protocol};
-use crate::shared::words::described_by;
-use quorate_core::{Epoch, Seat, Touches};
+use crate::shared::words::{described_by, plain_protocol};
+use quorate_core::{Seat, Touches};
 
 /// Nezha, as registered.
 pub struct Nezha;
 
 impl Protocol for Nezha {
     const NAME: &'static str = "nezha";
-    type Machine = Replica;
-
-    fn config(seat: &Seat) -> Result<Config, String> {
-        Config::new(seat)
-    }
 
     fn commute(config: &mut Config, touches: Touches) {
         if config.commutes {
@@ -37,26 +32,11 @@ impl Protocol for Nezha {
         })
     }
 
-    fn failures_survived(epoch: &Epoch) -> usize {
-        config::failures_survived(epoch)
-    }
-
-    fn branches() -> &'static [&'static str] {
-        BRANCHES
-    }
-
-    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
-        VARIATIONS
-    }
-
-    fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::all()
-    }
-
     fn paper() -> Option<&'static Paper> {
         Some(&paper::PAPER)
     }
 
+    plain_protocol!();
     described_by!(describe);
 }
 

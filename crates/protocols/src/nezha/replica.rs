@@ -19,7 +19,7 @@ use super::timers::Watch;
 use crate::shared::backlog::refuse_withdrawn;
 use crate::shared::decided::DecidedSet;
 use crate::shared::peers::sender;
-use crate::shared::words::plain_machine;
+use crate::shared::words::{plain_checks, plain_machine};
 use quorate_core::pace::Pace;
 use quorate_core::{
     EntryId, Event, Input, Introspect, Lsn, Machine, MemberIndex, MemberSet, Now, Out, Peers,
@@ -191,10 +191,6 @@ impl Introspect for Replica {
         self.views_told.hash(to);
     }
 
-    fn explain(&self) -> String {
-        describe::explain(self)
-    }
-
     fn figures(&self) -> Vec<(&'static str, f64)> {
         self.all_figures()
     }
@@ -207,9 +203,7 @@ impl Introspect for Replica {
         Some(Replica::leads(self))
     }
 
-    fn check(&self) {
-        self.check_all();
-    }
+    plain_checks!(describe);
 
     /// The view it is in.
     fn depth(&self) -> usize {

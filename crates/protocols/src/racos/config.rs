@@ -77,11 +77,7 @@ impl Config {
     pub fn new(seat: &Seat) -> Result<Config, String> {
         let known = known();
         let epoch = &seat.epoch;
-        let params = Params {
-            epoch,
-            known: &known,
-        };
-        params.check_names()?;
+        let params = Params::of(epoch, &known)?;
         let adaptive = params.switch("adaptive", false)?;
         let merged = params.switch("merged", false)?;
         if adaptive && merged {

@@ -4,26 +4,17 @@ use super::config::{self, Config};
 use super::messages;
 use super::{Replica, describe, mutants};
 use crate::registry::{Layers, Mutant, Protocol};
-use crate::shared::words::described_by;
-use quorate_core::{Epoch, Seat};
+use crate::shared::words::{described_by, plain_protocol};
+use quorate_core::Epoch;
 
 /// Racos, as registered.
 pub struct Racos;
 
 impl Protocol for Racos {
     const NAME: &'static str = "racos";
-    type Machine = Replica;
-
-    fn config(seat: &Seat) -> Result<Config, String> {
-        Config::new(seat)
-    }
 
     fn failures_survived(epoch: &Epoch) -> usize {
         config::failures_survived(epoch)
-    }
-
-    fn branches() -> &'static [&'static str] {
-        BRANCHES
     }
 
     fn layers() -> Option<Layers<Replica>> {
@@ -33,14 +24,7 @@ impl Protocol for Racos {
         })
     }
 
-    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
-        VARIATIONS
-    }
-
-    fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::all()
-    }
-
+    plain_protocol!();
     described_by!(describe);
 }
 

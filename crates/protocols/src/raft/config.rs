@@ -4,7 +4,7 @@ use super::mutants::Fault;
 use crate::shared::faults::Faults;
 use crate::shared::params::Params;
 use crate::shared::seating::{Batches, Delays, Seating};
-use quorate_core::{ENTRY_BYTES_MAX, Epoch, Seat, majority};
+use quorate_core::{ENTRY_BYTES_MAX, Seat, majority};
 
 /// Most slots that may be appended and not delivered (`window`).
 const WINDOW_MAX: usize = 1024;
@@ -64,15 +64,8 @@ impl Config {
     /// The configuration of one seat.
     pub(super) fn new(seat: &Seat) -> Result<Config, String> {
         let epoch = &seat.epoch;
-        let params = Params {
-            epoch,
-            known: &KNOWN,
-        };
-        params.check_names()?;
-        let (n, most) = (epoch.n(), Epoch::MEMBERS_MAX);
-        if n == 0 || n > most {
-            return Err(format!("{n} members: must be 1 to {most}"));
-        }
+        let params = Params::of(epoch, &KNOWN)?;
+        let n = params.members()?;
         let window = params.number("window", 8, 1..=WINDOW_MAX)?;
         let enough = majority(n);
         Ok(Config {
@@ -91,10 +84,4 @@ impl Config {
             delays: Delays::of(&params)?,
         })
     }
-}
-
-/// How many replicas may fail while the others still elect leaders and commit.
-pub(super) fn failures_survived(epoch: &Epoch) -> usize {
-    let n = epoch.n();
-    n.saturating_sub(majority(n))
 }

@@ -3,8 +3,8 @@
 use super::Replica;
 use super::messages::{Append, Behind, LogEntry, Message, Record};
 use super::mutants::Fault;
-use super::replica::Claim;
 use super::role::Role;
+use crate::shared::claim::Claim;
 use crate::shared::decided::DecidedSet;
 use crate::shared::leadership::Trust;
 use crate::shared::led::Led;

@@ -9,7 +9,7 @@ use crate::shared::led::{Clockwork, Led, Standing};
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoins::Rejoins;
 use crate::shared::timers::Timer;
-use quorate_core::{Due, Event, MemberIndex, MemberSet, Out, Outcome, Refusal, Slot};
+use quorate_core::{Due, MemberIndex, MemberSet, Out};
 
 /// Election timers after which a leader that commits nothing steps down, whoever answers it.
 const TIMEOUTS_MAX: u32 = 8;
@@ -35,12 +35,7 @@ impl Led for Replica {
     }
 
     fn standing(&self) -> Standing {
-        match self.role {
-            Role::Follower => Standing::Follows,
-            Role::Canvassing { .. } => Standing::Canvasses,
-            Role::Candidate(_) => Standing::Stands,
-            Role::Leader(_) => Standing::Leads,
-        }
+        self.role.standing()
     }
 
     fn is_waiting(&self) -> bool {
@@ -136,10 +131,7 @@ impl Led for Replica {
 
     fn on_catch_up(&mut self, out: &mut Out<Self>) {
         self.armed.catch_up = false;
-        if let Some(at) = self.claim.at.filter(|_| self.is_behind()) {
-            out.emit(Event::Branch("decided elsewhere"));
-            let through = Slot(self.claim.upto.0 - 1);
-            out.catch_up(self.config.seating.members[at], through);
+        if self.is_behind() && self.claim.catch_up(&self.config.seating, out) {
             self.armed.catch_up = true;
             out.arm(Timer::CatchUp, Due::After(self.config.delays.rtx_max_ns));
         }
@@ -147,10 +139,7 @@ impl Led for Replica {
 
     fn on_patience(&mut self, out: &mut Out<Self>) {
         if self.patience.is_over() {
-            for command in self.backlog.drain() {
-                out.reply(command.id, Outcome::Refused(Refusal::NotServing));
-            }
-            self.reads.refuse(out);
+            self.reads.refuse_with(&mut self.backlog, out);
         }
     }
 }

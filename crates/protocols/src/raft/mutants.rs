@@ -41,59 +41,56 @@ pub(super) fn all() -> Vec<Mutant<Replica>> {
 
 /// Rules of the paper, and of logs that are cut and fetched.
 fn rules() -> Vec<Mutant<Replica>> {
-    let broken = |name, what, edit: fn(&mut Config), test| {
-        Mutant::new(name, what, Sabotage::Config(edit), Catcher::Test(test))
-    };
     vec![
-        broken(
+        Mutant::<Replica>::by_test(
             "commit-old-term",
             "a leader commits an entry of an earlier term because a majority has it",
             |c| c.faults = Faults::only(Fault::CommitOldTerm),
             "crates/protocols/src/raft/tests/mutants.rs: commit_old_term",
         ),
-        broken(
+        Mutant::<Replica>::by_test(
             "truncate-always",
             "a message cuts off what is behind its entries, conflict or not",
             |c| c.faults = Faults::only(Fault::TruncateAlways),
             "crates/protocols/src/raft/tests/mutants.rs: truncate_always",
         ),
-        broken(
+        Mutant::<Replica>::by_test(
             "commit-own-end",
             "a follower takes its whole log for committed as far as its leader has committed",
             |c| c.faults = Faults::only(Fault::CommitOwnEnd),
             "crates/protocols/src/raft/tests/mutants.rs: commit_own_end",
         ),
-        broken(
+        Mutant::<Replica>::by_test(
             "grant-older-log",
             "a vote is given without a look at the candidate's log",
             |c| c.faults = Faults::only(Fault::GrantOlderLog),
             "crates/protocols/src/raft/tests/mutants.rs: grant_older_log",
         ),
-        broken(
+        Mutant::<Replica>::by_test(
             "grant-unknown-term",
             "a voter that does not know its last term goes by the log that is not delivered alone",
             |c| c.faults = Faults::only(Fault::GrantUnknownTerm),
             "crates/protocols/src/raft/tests/mutants.rs: grant_unknown_term",
         ),
-        broken(
+        Mutant::<Replica>::by_test(
             "trust-previous",
             "entries fit wherever the log reaches, whatever the terms",
             |c| c.faults = Faults::only(Fault::TrustPrevious),
             "crates/protocols/src/raft/tests/mutants.rs: trust_previous",
         ),
-        broken(
+        Mutant::<Replica>::by_test(
             "replay-in-order",
             "records count in the order in which the disk has them",
             |c| c.faults = Faults::only(Fault::ReplayInOrder),
             "crates/protocols/src/raft/tests/mutants.rs: replay_in_order",
         ),
-        broken(
+        Mutant::<Replica>::by_test(
             "read-without-own-term",
             "a leader's reads do not wait for an entry of its own term",
             |c| c.faults = Faults::only(Fault::ReadWithoutOwnTerm),
             "crates/protocols/src/raft/tests/mutants.rs: read_without_own_term",
         ),
-        broken(
+        Mutant::<Replica>::by_test(
             "hasty-reads",
             "a leader's reads do not wait for an order, which may end the epoch",
             |c| c.faults = Faults::only(Fault::ReadPastOrders),

@@ -3,44 +3,30 @@
 use super::Replica;
 use super::messages::Message;
 use super::role::Role;
-use crate::shared::admission::refusal;
-use crate::shared::backlog::refuse_withdrawn;
 use crate::shared::led::Led;
 use crate::shared::rejoins::Rejoins;
 use crate::shared::timers::Timer;
 use crate::shared::under_way::{alone_ns, is_long};
 use quorate_core::{
-    Class, Command, Due, ENTRY_BYTES_MAX, Entry, Event, MemberIndex, MemberSet, Now, Out, Outcome,
-    RequestId,
+    Command, ENTRY_BYTES_MAX, Entry, Event, MemberIndex, MemberSet, Now, Out, RequestId,
 };
 use std::collections::BTreeSet;
 
 impl Replica {
     /// Takes what waits, or refuses it.
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
-        for command in commands {
-            match refusal(&command, self.queue_room()) {
-                Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
-                None if command.class == Class::Read => self.reads.wait(command.id),
-                None => self.backlog.push(command),
-            }
-        }
+        let limits = &self.config.batches.queue;
+        self.reads.admit(commands, &mut self.backlog, limits, out);
     }
 
     /// Refuses what nobody waits for any more, of what is in no entry and in no question.
     pub(super) fn on_withdraw(&mut self, ids: &BTreeSet<RequestId>, out: &mut Out<Self>) {
-        let mut withdrawn = self.backlog.withdraw(ids);
-        withdrawn.extend(self.reads.withdraw(ids));
-        refuse_withdrawn(withdrawn, out);
+        self.reads.refuse_withdrawn(&mut self.backlog, ids, out);
     }
 
     /// How many more requests may wait.
     pub(super) fn queue_room(&self) -> usize {
-        let waiting = self.backlog.len() + self.reads.count();
-        self.config
-            .batches
-            .queue
-            .room(waiting, self.backlog.bytes())
+        self.reads.room(&self.backlog, &self.config.batches.queue)
     }
 
     /// Forms entries of whatever waits, while few enough are under way: under load an entry is what came
@@ -136,8 +122,8 @@ impl Replica {
 
     /// Has the patience timer run while clients wait.
     pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
-        if self.has_requests() && self.patience.begin() {
-            out.arm(Timer::Patience, Due::After(self.config.delays.patience_ns));
-        }
+        let (are_waiting, period_ns) = (self.has_requests(), self.config.delays.patience_ns);
+        self.patience
+            .watch(are_waiting, Timer::Patience, period_ns, out);
     }
 }

@@ -1,10 +1,9 @@
 //! What the rest of the program knows of Raft.
 
-use super::config::{self, Config};
+use super::config::Config;
 use super::{Replica, describe, mutants};
 use crate::registry::{Mutant, Protocol};
-use crate::shared::words::described_by;
-use quorate_core::{Epoch, Seat};
+use crate::shared::words::{described_by, plain_protocol};
 
 /// Raft, as registered.
 pub struct Raft;
@@ -12,28 +11,8 @@ pub struct Raft;
 impl Protocol for Raft {
     const NAME: &'static str = "raft";
     const LEVEL: u32 = 7;
-    type Machine = Replica;
 
-    fn config(seat: &Seat) -> Result<Config, String> {
-        Config::new(seat)
-    }
-
-    fn failures_survived(epoch: &Epoch) -> usize {
-        config::failures_survived(epoch)
-    }
-
-    fn branches() -> &'static [&'static str] {
-        BRANCHES
-    }
-
-    fn variations() -> &'static [(&'static str, &'static [&'static str])] {
-        VARIATIONS
-    }
-
-    fn mutants() -> Vec<Mutant<Replica>> {
-        mutants::all()
-    }
-
+    plain_protocol!();
     described_by!(describe);
 }
 

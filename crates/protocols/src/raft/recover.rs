@@ -5,9 +5,9 @@ use super::config::Config;
 use super::log::Log;
 use super::messages::{LogEntry, Record};
 use super::mutants::Fault;
-use super::replica::Claim;
 use super::role::Role;
 use crate::shared::backlog::Backlog;
+use crate::shared::claim::Claim;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
@@ -16,6 +16,7 @@ use crate::shared::offers::Offers;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
 use crate::shared::rejoins::Rejoins;
+use crate::shared::start::start_from;
 use crate::shared::timers::{Armed, Backoff};
 use quorate_core::{Now, Out, Past, Slot};
 use std::collections::BTreeMap;
@@ -65,26 +66,12 @@ impl Replica {
     /// Takes up where the past left off. A voter goes on as if it had been slow; a leader is none any more,
     /// for what it had said beyond its records it does not know.
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        let mut replica = match past {
-            Past::Fresh => {
-                let base = DecidedSet::default();
-                Replica::empty(config, now, config.seating.first_slot, base, out)
-            }
-            Past::Lost { next, base } => {
-                let mut replica = Replica::empty(config, now, next, base, out);
-                replica.begin_rejoin(out);
-                replica
-            }
-            Past::Intact {
-                next,
-                base,
-                records,
-            } => {
-                let mut replica = Replica::empty(config, now, next, base, out);
-                replica.restore(records);
-                replica
-            }
-        };
+        let (next, base, records) = start_from(past, config.seating.first_slot);
+        let mut replica = Replica::empty(config, now, next, base, out);
+        match records {
+            Some(records) => replica.restore(records),
+            None => replica.begin_rejoin(out),
+        }
         replica.say_rejoin(config.seating.others(), out);
         replica.run_to_fixpoint(now, out);
         replica

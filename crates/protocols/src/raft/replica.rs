@@ -8,6 +8,7 @@ use super::reads::Answers;
 use super::role::Role;
 use crate::shared::admission::Patience;
 use crate::shared::backlog::Backlog;
+use crate::shared::claim::Claim;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
@@ -19,7 +20,7 @@ use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
 use crate::shared::rejoins::Rejoins;
 use crate::shared::timers::{Armed, Backoff, Timer};
-use crate::shared::words::plain_machine;
+use crate::shared::words::{plain_checks, plain_machine};
 use quorate_core::pace::Pace;
 use quorate_core::{Input, Introspect, Machine, MemberIndex, Now, Out, ReplicaId, Slot, Wire};
 use std::hash::{Hash, Hasher};
@@ -65,15 +66,6 @@ pub struct Replica {
     pub(super) backoff: Backoff,
     /// The own clock at this step, in ns.
     pub(super) now_ns: u64,
-}
-
-/// How far the cluster has decided, as far as it was said here.
-#[derive(Clone, Copy, Hash, Debug, Default)]
-pub(super) struct Claim {
-    /// Who has the slots.
-    pub(super) at: Option<MemberIndex>,
-    /// Every slot before this one is decided.
-    pub(super) upto: Slot,
 }
 
 impl Machine for Replica {
@@ -126,13 +118,7 @@ impl Introspect for Replica {
         (self.patience, self.armed, self.backoff).hash(to);
     }
 
-    fn explain(&self) -> String {
-        describe::explain(self)
-    }
-
-    fn check(&self) {
-        self.check_all();
-    }
+    plain_checks!(describe);
 
     fn leads(&self) -> Option<bool> {
         Some(self.is_leader())

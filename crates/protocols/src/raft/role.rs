@@ -1,21 +1,12 @@
 //! What a replica is to the others.
 
+use crate::shared::led;
 use quorate_core::{Entry, Lsn, MemberIndex, MemberSet, Slot};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
 /// What a replica is to the others.
-#[derive(Clone, Hash, Debug)]
-pub(super) enum Role {
-    /// The replica follows, or waits for somebody to follow.
-    Follower,
-    /// The replica asks whether the others would vote for it; `granted` are the members that would.
-    Canvassing { granted: MemberSet },
-    /// The replica asks for votes.
-    Candidate(Candidate),
-    /// The replica leads its term.
-    Leader(Leader),
-}
+pub(super) type Role = led::Role<Candidate, Leader>;
 
 /// An election under way.
 #[derive(Clone, Debug)]

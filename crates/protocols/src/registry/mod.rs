@@ -15,11 +15,22 @@ use paper::Paper;
 use quorate_core::{EntryId, Epoch, Machine, Output, Plain, Seat, Touches};
 use std::ops::Range;
 
+/// What a protocol is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grade {
+    /// Clusters keep data with it.
+    Product,
+    /// A yardstick, to compare with: safe, and neither tuned nor whole. Whoever wants a cluster of it says so.
+    Measurement,
+}
+
 /// A protocol. The registration line of one of this crate gives it to the server, the simulator, the bench and
 /// every generic test; a program may bring one of its own ([`crate::Only`]).
 pub trait Protocol: 'static {
     /// The name operators use.
     const NAME: &'static str;
+    /// Whether clusters keep data with this protocol.
+    const GRADE: Grade = Grade::Product;
     /// The feature level from which on a group may go on with it ([`quorate_core::Catalogue::level_of`]).
     const LEVEL: u32 = 1;
     /// The state machine of one replica.
@@ -37,8 +48,11 @@ pub trait Protocol: 'static {
         let _ = (config, touches);
     }
 
-    /// How many replicas may fail at once while the cluster keeps serving.
-    fn failures_survived(epoch: &Epoch) -> usize;
+    /// How many replicas may fail at once while the cluster keeps serving: fewer than half, unless the protocol says
+    /// otherwise.
+    fn failures_survived(epoch: &Epoch) -> usize {
+        epoch.n().saturating_sub(1) / 2
+    }
 
     /// The names of all rare branches its machine reports ([`quorate_core::Event::Branch`]), so
     /// that a run of many seeds can say which of them it never took.
@@ -145,6 +159,16 @@ pub struct Mutant<M: Machine> {
 }
 
 impl<M: Machine> Mutant<M> {
+    /// One whose configuration is wrong, found by a test: the path of its file and its name.
+    pub(crate) fn by_test(
+        name: &'static str,
+        what: &'static str,
+        edit: fn(&mut M::Config),
+        test: &'static str,
+    ) -> Self {
+        Mutant::new(name, what, Sabotage::Config(edit), Catcher::Test(test))
+    }
+
     pub(crate) fn new(
         name: &'static str,
         what: &'static str,
@@ -224,7 +248,7 @@ pub trait Visitor {
 /// to people.
 macro_rules! registered {
     ($then:ident) => {
-        $then! {
+        $crate::registry::with_yardsticks! { $then
             Rabia: $crate::rabia::Rabia,
             MultiPaxos: $crate::multi_paxos::MultiPaxos,
             Raft: $crate::raft::Raft,
@@ -237,12 +261,47 @@ macro_rules! registered {
 }
 pub(crate) use registered;
 
+/// Calls a macro with the protocols it is given, and with the yardsticks of a program that has them, a line each.
+#[cfg(feature = "yardsticks")]
+macro_rules! with_yardsticks {
+    ($then:ident $($products:tt)*) => {
+        $then! {
+            $($products)*
+            Mencius: $crate::mencius::Mencius,
+        }
+    };
+}
+#[cfg(not(feature = "yardsticks"))]
+macro_rules! with_yardsticks {
+    ($then:ident $($products:tt)*) => {
+        $then! { $($products)* }
+    };
+}
+pub(crate) use with_yardsticks;
+
 macro_rules! visits {
     ($($name:ident: $protocol:ty),* $(,)?) => {
-        /// The names of all protocols, in the order they are listed to people.
+        /// The names of all protocols that clusters keep data with, in the order they are listed to people.
         #[must_use]
         pub fn names() -> Vec<&'static str> {
-            vec![$(<$protocol as Protocol>::NAME),*]
+            of_grade(Grade::Product)
+        }
+
+        /// The names of the yardsticks that this program has, in the order they are listed to people.
+        #[must_use]
+        pub fn yardsticks() -> Vec<&'static str> {
+            of_grade(Grade::Measurement)
+        }
+
+        /// The names of all registered protocols, yardsticks last.
+        #[must_use]
+        pub fn all_names() -> Vec<&'static str> {
+            [names(), yardsticks()].concat()
+        }
+
+        fn of_grade(grade: Grade) -> Vec<&'static str> {
+            let all = [$((<$protocol as Protocol>::NAME, <$protocol as Protocol>::GRADE)),*];
+            all.into_iter().filter(|(_, its)| *its == grade).map(|(name, _)| name).collect()
         }
 
         /// The flags of all protocols, each with the name of its protocol.
@@ -265,10 +324,32 @@ macro_rules! visits {
 
 registered!(visits);
 
-/// What to say of a name that no protocol has.
-#[must_use]
-pub fn unknown_protocol(name: &str) -> String {
-    unknown_among(name, &names())
+/// Whether clusters may use the protocol called `name`, where yardsticks are allowed or are not.
+///
+/// # Errors
+/// Says that there is none, or that it is a yardstick and what allows it.
+pub fn usable(name: &str, may_measure: bool) -> Result<(), String> {
+    if names().contains(&name) || may_measure && yardsticks().contains(&name) {
+        return Ok(());
+    }
+    Err(unknown_protocol(name))
+}
+
+/// What to say of a name that no protocol has that clusters keep data with.
+pub(crate) fn unknown_protocol(name: &str) -> String {
+    if yardsticks().contains(&name) {
+        return format!(
+            "{name} is a yardstick: it is there to be compared with, has no way back from lost data, and is not \
+             for data that you want to keep; --allow-measurement-protocol runs it all the same"
+        );
+    }
+    let unknown = unknown_among(name, &names());
+    match cfg!(feature = "yardsticks") {
+        true => unknown,
+        false => format!(
+            "{unknown} (this program was built without yardsticks: see --features yardsticks)"
+        ),
+    }
 }
 
 /// What to say of a name that none of these protocols has.
@@ -301,7 +382,7 @@ mod tests {
 
     #[test]
     fn every_registered_protocol_has_faults_that_checkers_must_find() {
-        for name in names() {
+        for name in all_names() {
             assert_eq!(visit(name, Breakable), Some(true), "{name}");
         }
     }

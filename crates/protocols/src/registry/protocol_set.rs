@@ -2,7 +2,7 @@
 
 use crate::registry::any::{AnyConfig, AnyMachine};
 use crate::registry::catalogue::{Judge, Read, Registered};
-use crate::registry::{Protocol, Visitor, names, of_its_epoch, unknown_among};
+use crate::registry::{Protocol, Visitor, names, of_its_epoch, unknown_among, usable};
 use crate::shared::decided::DecidedSet;
 use bytes::Bytes;
 use quorate_core::{Catalogue, Entry, Epoch, Machine, Numbers, Seat, Touches, Unfit, WireError};
@@ -32,10 +32,16 @@ pub trait ProtocolSet: 'static {
         touches: Option<Touches>,
     ) -> Result<<Self::Machine as Machine>::Config, String>;
 
-    /// What to say of a name that none of the protocols has.
-    #[must_use]
-    fn unknown(name: &str) -> String {
-        unknown_among(name, &Self::names())
+    /// Whether a cluster may go on with the protocol called `name`, where yardsticks are allowed or are not.
+    ///
+    /// # Errors
+    /// Says that there is none, or what allows it.
+    fn usable(name: &str, may_measure: bool) -> Result<(), String> {
+        let _ = may_measure;
+        match Self::names().contains(&name) {
+            true => Ok(()),
+            false => Err(unknown_among(name, &Self::names())),
+        }
     }
 }
 
@@ -46,6 +52,10 @@ impl ProtocolSet for Registered {
 
     fn names() -> Vec<&'static str> {
         names()
+    }
+
+    fn usable(name: &str, may_measure: bool) -> Result<(), String> {
+        usable(name, may_measure)
     }
 
     fn config(seat: &Seat, touches: Option<Touches>) -> Result<AnyConfig, String> {
@@ -76,7 +86,7 @@ impl<P: Protocol> ProtocolSet for Only<P> {
         touches: Option<Touches>,
     ) -> Result<<P::Machine as Machine>::Config, String> {
         if seat.epoch.protocol != P::NAME {
-            return Err(Self::unknown(&seat.epoch.protocol));
+            return Err(unknown_among(&seat.epoch.protocol, &[P::NAME]));
         }
         let mut config = P::config(&of_its_epoch(seat))?;
         if let Some(touches) = touches {

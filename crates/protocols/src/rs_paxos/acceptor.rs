@@ -1,11 +1,11 @@
 //! The acceptor: phase 1(b) and phase 2(b).
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::fragments::Fragments;
 use super::messages::{Accept, Message, Promise, Record, SlotVote};
 use super::mutants::Fault;
 use super::role::Proposal;
+use crate::shared::ballot::Ballot;
 use crate::shared::leadership::Trust;
 use crate::shared::led::Led;
 use crate::shared::rejoins::Rejoins;

@@ -6,11 +6,11 @@
 //! smaller one, in the same ballot. Accepts of either code count for that code alone.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::messages::has_bulk;
 use super::mutants::Fault;
 use super::role::{Gathering, Leader, Recovered, Role, is_whole};
 use super::spread::Spreading;
+use crate::shared::ballot::Ballot;
 use crate::shared::led::Led;
 use quorate_core::{Entry, EntryId, Event, MemberIndex, MemberSet, Out, Slot};
 

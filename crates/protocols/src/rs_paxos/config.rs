@@ -165,7 +165,5 @@ pub(crate) fn known(own: &[&'static str]) -> Vec<&'static str> {
 
 /// The parameters of an epoch, if all their names are known.
 pub(crate) fn params<'a>(epoch: &'a Epoch, known: &'a [&'a str]) -> Result<Params<'a>, String> {
-    let params = Params { epoch, known };
-    params.check_names()?;
-    Ok(params)
+    Params::of(epoch, known)
 }

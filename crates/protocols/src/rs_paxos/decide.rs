@@ -17,8 +17,8 @@
 //! chosen although these acceptors cannot rebuild it: then nothing may be proposed until others have
 //! promised, or the value was gathered. Who lost its promises has fragments too.
 
-use super::ballot::Ballot;
 use super::fragments::Fragments;
+use crate::shared::ballot::Ballot;
 use quorate_core::EntryId;
 
 /// What one acceptor has accepted in a slot. No two votes in a slot are of one acceptor.

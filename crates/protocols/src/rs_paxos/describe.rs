@@ -2,9 +2,9 @@
 //! whoever looks for what is stuck.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::messages::{Claim, Message, Promise, Record, SlotVote, has_bulk};
 use super::role::{Instance, Role};
+use crate::shared::ballot::Ballot;
 use crate::shared::leadership::Trust;
 use quorate_core::{Entry, EntryId, Slot};
 use std::fmt::Write;

@@ -6,12 +6,12 @@
 //! does not depose it. `QR` that would follow are a chance worth a new ballot.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::decide::{Choice, Vote, decide};
 use super::fragments::Fragments;
 use super::messages::{Message, Promise, Record};
 use super::mutants::Fault;
 use super::role::{Candidate, Gathered, Proposal, Recovered, Role};
+use crate::shared::ballot::Ballot;
 use crate::shared::led::Led;
 use crate::shared::rejoins::Rejoins;
 use quorate_core::{Boot, Entry, EntryId, Event, MemberIndex, MemberSet, Out, Slot};

@@ -1,10 +1,10 @@
 //! The leader: phase 2, and what it tells of its outcome.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::learner::LeaderClaim;
 use super::messages::{Accept, Claim, Message, has_bulk};
 use super::role::{Instance, Leader, PendingEntry, Recovered, Role, Tally, is_whole};
+use crate::shared::ballot::Ballot;
 use crate::shared::led::Led;
 use crate::shared::lives::Lives;
 use crate::shared::rejoins::Rejoins;

@@ -7,10 +7,10 @@
 //! fetched from the decided log, which is the host's.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::messages::Claim;
 use super::mutants::Fault;
 use super::role::{Instance, Role};
+use crate::shared::ballot::Ballot;
 use crate::shared::decided::DecidedSet;
 use crate::shared::led::Led;
 use crate::shared::timers::Timer;

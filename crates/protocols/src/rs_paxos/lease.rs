@@ -18,9 +18,9 @@
 //! Leases are asked for where there are reads, and renewed as long as they come.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::config::Config;
 use super::mutants::Fault;
+use crate::shared::ballot::Ballot;
 use crate::shared::led::Led;
 use quorate_core::{MemberIndex, MemberSet, Slot};
 use std::hash::{Hash, Hasher};

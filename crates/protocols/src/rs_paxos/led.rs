@@ -2,12 +2,12 @@
 //! need to know.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::codes::BACKOFF_SILENT;
 use super::learner::LeaderClaim;
 use super::messages::Message;
 use super::reads::Answers;
 use super::role::Role;
+use crate::shared::ballot::Ballot;
 use crate::shared::leadership::Leadership;
 use crate::shared::led::{Clockwork, Led, Standing};
 use crate::shared::reads::ReadQueries;
@@ -36,12 +36,7 @@ impl Led for Replica {
     }
 
     fn standing(&self) -> Standing {
-        match self.role {
-            Role::Follower => Standing::Follows,
-            Role::Canvassing { .. } => Standing::Canvasses,
-            Role::Candidate(_) => Standing::Stands,
-            Role::Leader(_) => Standing::Leads,
-        }
+        self.role.standing()
     }
 
     fn is_waiting(&self) -> bool {

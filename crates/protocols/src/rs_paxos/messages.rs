@@ -1,7 +1,7 @@
 //! What replicas say, what they write down, and what they wait for.
 
-use super::ballot::Ballot;
 use super::fragments::Fragments;
+use crate::shared::ballot::Ballot;
 use crate::shared::lives::{Life, Lives};
 use crate::shared::rejoin::RejoinAnswer;
 use quorate_core::{Attachment, Boot, Carry, Entry, EntryId, Slot};

@@ -46,7 +46,6 @@
 //! members know of it that what its former life said is counted nowhere any more (I13).
 
 mod acceptor;
-mod ballot;
 mod check;
 mod codes;
 mod coding;
@@ -76,8 +75,8 @@ mod spread;
 mod tests;
 mod wire;
 
+pub use crate::shared::ballot::Ballot;
 pub use crate::shared::timers::Timer;
-pub use ballot::Ballot;
 pub(crate) use coding::Coding;
 pub use config::{Config, Thresholds};
 pub(crate) use config::{failures_survived, known, params};

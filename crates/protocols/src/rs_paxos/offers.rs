@@ -10,7 +10,7 @@ use crate::shared::timers::Timer;
 use crate::shared::under_way::{Line, alone_ns, is_long};
 use quorate_core::pace::ACK_NS_MAX;
 use quorate_core::{
-    Class, Command, Due, Entry, EntryId, MemberIndex, MemberSet, Now, Out, Outcome, RequestId,
+    Class, Command, Entry, EntryId, MemberIndex, MemberSet, Now, Out, Outcome, RequestId,
 };
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -206,8 +206,8 @@ impl Replica {
 
     /// Has the patience timer run while clients wait.
     pub(super) fn watch_patience(&mut self, out: &mut Out<Self>) {
-        if self.has_requests() && self.patience.begin() {
-            out.arm(Timer::Patience, Due::After(self.config.delays.patience_ns));
-        }
+        let (are_waiting, period_ns) = (self.has_requests(), self.config.delays.patience_ns);
+        self.patience
+            .watch(are_waiting, Timer::Patience, period_ns, out);
     }
 }

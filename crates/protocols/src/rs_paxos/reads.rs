@@ -11,10 +11,10 @@
 //! nobody, and its word is enough for who asks it.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::messages::{Lead, Message};
 use super::mutants::Fault;
 use super::role::Role;
+use crate::shared::ballot::Ballot;
 use crate::shared::led::Led;
 use crate::shared::rejoins::Rejoins;
 use quorate_core::{Boot, MemberIndex, MemberSet, Out, Outcome, RequestId, Slot};

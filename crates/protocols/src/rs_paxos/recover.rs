@@ -1,7 +1,6 @@
 //! Starting: new, with everything promised before, or without.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::config::Config;
 use super::fragments::Fragments;
 use super::lease::Lease;
@@ -11,6 +10,7 @@ use super::offers::Offer;
 use super::presence::Presence;
 use super::role::{Proposal, Role};
 use crate::shared::backlog::Backlog;
+use crate::shared::ballot::Ballot;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
@@ -18,6 +18,7 @@ use crate::shared::leadership::Leadership;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
 use crate::shared::rejoins::Rejoins;
+use crate::shared::start::start_from;
 use crate::shared::timers::{Armed, Backoff};
 use crate::shared::under_way::Line;
 use quorate_core::{Entry, Now, Out, Past, Slot};
@@ -28,31 +29,12 @@ impl Replica {
     /// Takes up where the past left off. An acceptor goes on as if it had been slow; a leader is
     /// none any more, for what it had proposed beyond its records it does not know.
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        let mut replica = match past {
-            Past::Fresh => Replica::empty(
-                config,
-                now,
-                config.seating.first_slot,
-                DecidedSet::default(),
-                out,
-            ),
-            Past::Lost { next, base } => {
-                let mut replica = Replica::empty(config, now, next, base, out);
-                replica.begin_rejoin(out);
-                replica
-            }
-            Past::Intact {
-                next,
-                base,
-                records,
-            } => {
-                let mut replica = Replica::empty(config, now, next, base, out);
-                records
-                    .into_iter()
-                    .for_each(|record| replica.restore(record));
-                replica
-            }
-        };
+        let (next, base, records) = start_from(past, config.seating.first_slot);
+        let mut replica = Replica::empty(config, now, next, base, out);
+        match records {
+            Some(records) => records.into_iter().for_each(|one| replica.restore(one)),
+            None => replica.begin_rejoin(out),
+        }
         replica.say_rejoin(config.seating.others(), out);
         replica.run_to_fixpoint(now, out);
         replica

@@ -28,9 +28,9 @@
 //! ends the rejoin comes behind the decisions it rests on, so that they are durable when it is.
 
 use super::Replica;
-use super::ballot::Ballot;
 use super::messages::{Message, Record};
 use super::role::{Gathered, Role};
+use crate::shared::ballot::Ballot;
 use crate::shared::lives::{Life, Lives};
 use crate::shared::rejoin::{RejoinAnswer, Voter};
 use crate::shared::rejoins::{Reach, Rejoins};

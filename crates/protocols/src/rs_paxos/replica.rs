@@ -1,6 +1,5 @@
 //! A replica's state, and what every input does to it.
 
-use super::ballot::Ballot;
 use super::config::Config;
 use super::describe;
 use super::leader::OwnProposal;
@@ -14,6 +13,7 @@ use super::role::{Instance, Role};
 use super::spread::Parked;
 use crate::shared::admission::Patience;
 use crate::shared::backlog::Backlog;
+use crate::shared::ballot::Ballot;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
@@ -25,7 +25,7 @@ use crate::shared::rejoin::Voter;
 use crate::shared::rejoins::Rejoins;
 use crate::shared::timers::{Armed, Backoff, Timer};
 use crate::shared::under_way::Line;
-use crate::shared::words::plain_machine;
+use crate::shared::words::{plain_checks, plain_machine};
 use quorate_core::pace::Pace;
 use quorate_core::{
     EntryId, Input, Introspect, Lsn, Machine, Now, Out, PayloadRule, ReplicaId, Slot, Wire,
@@ -148,13 +148,7 @@ impl Introspect for Replica {
         (self.presence, self.patience, self.armed, self.backoff).hash(to);
     }
 
-    fn explain(&self) -> String {
-        describe::explain(self)
-    }
-
-    fn check(&self) {
-        self.check_all();
-    }
+    plain_checks!(describe);
 
     fn leads(&self) -> Option<bool> {
         Some(self.is_leader())

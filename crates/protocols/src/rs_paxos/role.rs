@@ -1,9 +1,10 @@
 //! What a replica is to the others, and what it knows of a slot.
 
-use super::ballot::Ballot;
 use super::fragments::Fragments;
 use super::messages::{SlotVote, has_bulk};
 use super::spread::Spreading;
+use crate::shared::ballot::Ballot;
+use crate::shared::led;
 use crate::shared::under_way::UnderWay;
 use quorate_core::{Entry, EntryId, Lsn, MemberIndex, MemberSet, Share, Slot};
 use std::collections::{BTreeMap, VecDeque};
@@ -67,17 +68,7 @@ pub(super) struct Instance {
 }
 
 /// What a replica is to the others.
-#[derive(Clone, Hash, Debug)]
-pub(super) enum Role {
-    /// The replica follows, or waits for somebody to follow.
-    Follower,
-    /// The replica asks whether the others would follow it; `granted` are the members that would.
-    Canvassing { granted: MemberSet },
-    /// The replica gathers promises.
-    Candidate(Candidate),
-    /// The replica leads the ballot promised last.
-    Leader(Leader),
-}
+pub(super) type Role = led::Role<Candidate, Leader>;
 
 impl Role {
     /// The record of the own ballot, while promises are gathered.

@@ -1,7 +1,7 @@
 //! Admission of commands: what a replica takes in of clients, and how long it lets them wait in vain.
 
 use crate::shared::params::Params;
-use quorate_core::{Command, ENTRY_BYTES_MAX, Refusal};
+use quorate_core::{Command, Due, ENTRY_BYTES_MAX, Machine, Out, Refusal};
 
 /// How much of what clients sent may wait at a replica for an entry or an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +57,19 @@ impl Patience {
     /// A request was served.
     pub(crate) fn note_served(&mut self) {
         self.has_served = true;
+    }
+
+    /// Has a timer run for so many ns while clients wait.
+    pub(crate) fn watch<M: Machine>(
+        &mut self,
+        are_waiting: bool,
+        timer: M::Timer,
+        period_ns: u64,
+        out: &mut Out<M>,
+    ) {
+        if are_waiting && self.begin() {
+            out.arm(timer, Due::After(period_ns));
+        }
     }
 
     /// Clients wait. Says whether the timer has to be armed.

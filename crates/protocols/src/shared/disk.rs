@@ -80,6 +80,13 @@ impl<T> Disk<T> {
         self.waiting.pop(self.durable)
     }
 
+    /// Whether something counts by now that was not taken out.
+    #[cfg(feature = "yardsticks")]
+    pub(crate) fn is_due(&self) -> bool {
+        let next = self.waiting.0.front();
+        next.is_some_and(|(lsn, _)| self.is_durable(*lsn))
+    }
+
     /// Nothing that waits counts any more.
     pub(crate) fn clear(&mut self) {
         self.waiting.0.clear();

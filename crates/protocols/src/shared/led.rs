@@ -21,6 +21,31 @@ pub(crate) enum Standing {
     Leads,
 }
 
+/// What a replica is to the others, with what candidates and leaders know.
+#[derive(Clone, Hash, Debug)]
+pub(crate) enum Role<C, L> {
+    /// The replica follows, or waits for somebody to follow.
+    Follower,
+    /// The replica asks whether the others would follow it; `granted` are the members that would.
+    Canvassing { granted: MemberSet },
+    /// The replica asks for votes or promises.
+    Candidate(C),
+    /// The replica leads its term or ballot.
+    Leader(L),
+}
+
+impl<C, L> Role<C, L> {
+    /// The role alone.
+    pub(crate) fn standing(&self) -> Standing {
+        match self {
+            Role::Follower => Standing::Follows,
+            Role::Canvassing { .. } => Standing::Canvasses,
+            Role::Candidate(_) => Standing::Stands,
+            Role::Leader(_) => Standing::Leads,
+        }
+    }
+}
+
 /// The parts of a replica that say when to look for a leader.
 #[derive(Debug)]
 pub(crate) struct Clockwork<'a, B> {

@@ -2,6 +2,8 @@
 
 pub(crate) mod admission;
 pub(crate) mod backlog;
+pub(crate) mod ballot;
+pub(crate) mod claim;
 pub(crate) mod code;
 pub(crate) mod decided;
 pub(crate) mod disk;
@@ -18,6 +20,7 @@ pub(crate) mod reads;
 pub(crate) mod rejoin;
 pub(crate) mod rejoins;
 pub(crate) mod seating;
+pub(crate) mod start;
 pub(crate) mod timers;
 pub(crate) mod under_way;
 pub(crate) mod words;

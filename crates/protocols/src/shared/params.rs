@@ -10,7 +10,23 @@ pub(crate) struct Params<'a> {
     pub(crate) known: &'a [&'a str],
 }
 
-impl Params<'_> {
+impl<'a> Params<'a> {
+    /// The parameters of an epoch, if all their names mean something.
+    pub(crate) fn of(epoch: &'a Epoch, known: &'a [&'a str]) -> Result<Params<'a>, String> {
+        let params = Params { epoch, known };
+        params.check_names()?;
+        Ok(params)
+    }
+
+    /// How many members the epoch has, if a group can have so many.
+    pub(crate) fn members(&self) -> Result<usize, String> {
+        let (n, most) = (self.epoch.n(), Epoch::MEMBERS_MAX);
+        match (1..=most).contains(&n) {
+            true => Ok(n),
+            false => Err(format!("{n} members: must be 1 to {most}")),
+        }
+    }
+
     /// Refuses names that mean nothing.
     pub(crate) fn check_names(&self) -> Result<(), String> {
         // What is above the log is no protocol's business.

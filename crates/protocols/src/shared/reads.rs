@@ -1,9 +1,10 @@
 //! Reads that wait, and the questions that answer them: one question is under way at a time, shared by the
 //! reads that waited when it was asked.
 
-use crate::shared::backlog::withdraw_reads;
+use crate::shared::admission::{QueueLimits, refusal};
+use crate::shared::backlog::{Backlog, refuse_withdrawn, withdraw_reads};
 use crate::shared::question::QuestionName;
-use quorate_core::{Boot, Machine, Out, Outcome, Refusal, RequestId};
+use quorate_core::{Boot, Class, Command, Machine, Out, Outcome, Refusal, RequestId};
 use std::collections::BTreeSet;
 
 /// Reads of a replica's clients without an answer. `A` is what members have answered to a question.
@@ -72,6 +73,48 @@ impl<A> ReadQueries<A> {
     /// Takes out those of these requests that no question is about, and says which there were.
     pub(crate) fn withdraw(&mut self, ids: &BTreeSet<RequestId>) -> Vec<RequestId> {
         withdraw_reads(&mut self.waiting, ids)
+    }
+
+    /// How many more requests may wait, with those of the backlog.
+    pub(crate) fn room(&self, backlog: &Backlog, limits: &QueueLimits) -> usize {
+        limits.room(backlog.len() + self.count(), backlog.bytes())
+    }
+
+    /// Takes commands of clients, as far as there is room: reads wait for a question, others for an entry.
+    pub(crate) fn admit<M: Machine>(
+        &mut self,
+        commands: Vec<Command>,
+        backlog: &mut Backlog,
+        limits: &QueueLimits,
+        out: &mut Out<M>,
+    ) {
+        for command in commands {
+            match refusal(&command, self.room(backlog, limits)) {
+                Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
+                None if command.class == Class::Read => self.wait(command.id),
+                None => backlog.push(command),
+            }
+        }
+    }
+
+    /// Refuses all requests that are in no entry: they will not be executed.
+    pub(crate) fn refuse_with<M: Machine>(&mut self, backlog: &mut Backlog, out: &mut Out<M>) {
+        for command in backlog.drain() {
+            out.reply(command.id, Outcome::Refused(Refusal::NotServing));
+        }
+        self.refuse(out);
+    }
+
+    /// Refuses what nobody waits for any more, of these commands and of the reads that no question is about.
+    pub(crate) fn refuse_withdrawn<M: Machine>(
+        &mut self,
+        backlog: &mut Backlog,
+        ids: &BTreeSet<RequestId>,
+        out: &mut Out<M>,
+    ) {
+        let mut withdrawn = backlog.withdraw(ids);
+        withdrawn.extend(self.withdraw(ids));
+        refuse_withdrawn(withdrawn, out);
     }
 
     /// Refuses all reads without an answer.

@@ -45,6 +45,47 @@ macro_rules! plain_machine {
 }
 pub(crate) use plain_machine;
 
+/// The part of an implementation of [`quorate_core::Introspect`] that says what a replica is up to, by the function
+/// `explain` of this module, and has it check itself.
+macro_rules! plain_checks {
+    ($describe:ident) => {
+        fn explain(&self) -> String {
+            $describe::explain(self)
+        }
+
+        fn check(&self) {
+            self.check_all();
+        }
+    };
+}
+pub(crate) use plain_checks;
+
+/// The part of an implementation of [`crate::Protocol`] that names what stands under the same names in most folders:
+/// the machine `Replica`, its `Config` of a seat, its `BRANCHES`, the `VARIATIONS` of its parameters, and its
+/// mutants.
+macro_rules! plain_protocol {
+    () => {
+        type Machine = Replica;
+
+        fn config(seat: &quorate_core::Seat) -> Result<Config, String> {
+            Config::new(seat)
+        }
+
+        fn branches() -> &'static [&'static str] {
+            BRANCHES
+        }
+
+        fn variations() -> &'static [(&'static str, &'static [&'static str])] {
+            VARIATIONS
+        }
+
+        fn mutants() -> Vec<Mutant<Replica>> {
+            mutants::all()
+        }
+    };
+}
+pub(crate) use plain_protocol;
+
 /// The part of an implementation of [`crate::Protocol`] that says messages, records and states: by the functions
 /// `message`, `record` and `state` of this module.
 macro_rules! described_by {

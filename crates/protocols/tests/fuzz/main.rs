@@ -8,7 +8,7 @@ use cluster::Cluster;
 use fastrand::Rng;
 use quorate_core::{Boot, Epoch, Group, Seat, Wire};
 use quorate_fuzz::{Fuzz, check_recorded_wire, is_to_be_recorded, mutate, rounds};
-use quorate_protocols::{Protocol, Visitor, names, visit};
+use quorate_protocols::{Protocol, Visitor, all_names, visit};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
@@ -52,7 +52,7 @@ fn listen<P: Protocol>() -> Heard {
 
 /// Does it with every protocol.
 fn each<V: Visitor<Output = ()>>(visitor: impl Fn() -> V) {
-    for name in names() {
+    for name in all_names() {
         visit(name, visitor()).expect("it is registered");
     }
 }

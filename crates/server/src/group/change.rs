@@ -32,6 +32,8 @@ pub enum GroupChange {
         name: String,
         /// All its parameters that are not to have their defaults.
         params: BTreeMap<String, String>,
+        /// Whether it may be one that is there to be compared with.
+        may_measure: bool,
     },
     /// A replica that is no member yet stays a learner until it is promoted.
     Learn(ReplicaId),

@@ -7,7 +7,7 @@ use crate::plan::Arrivals;
 use crate::simulator::Simulator;
 use crate::steady::Steady;
 use quorate_core::{Durability, MICROS, MILLIS, SECONDS};
-use quorate_protocols::{Paper, Protocol, Setting, Visitor, names, visit};
+use quorate_protocols::{Paper, Protocol, Setting, Visitor, all_names, visit};
 use serde_json::{Value, json};
 
 /// What every message takes where delays are counted.
@@ -186,7 +186,7 @@ pub(super) fn paper_of(protocol: &str) -> Result<Option<&'static Paper>, String>
     }
 
     visit(protocol, Find).ok_or_else(|| {
-        let known = names().join(", ");
+        let known = all_names().join(", ");
         format!("unknown protocol {protocol}: known are {known}")
     })
 }

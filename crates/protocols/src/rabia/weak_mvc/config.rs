@@ -5,8 +5,7 @@ use crate::shared::admission::QueueLimits;
 use crate::shared::faults::Faults;
 use crate::shared::params::Params;
 use quorate_core::{
-    Boot, ENTRY_BYTES_MAX, Epoch, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot,
-    majority,
+    Boot, ENTRY_BYTES_MAX, MICROS, MILLIS, MemberIndex, MemberSet, ReplicaId, Seat, Slot, majority,
 };
 
 pub(super) const WINDOW_MAX: usize = 256;
@@ -206,11 +205,7 @@ impl Config {
     ) -> Result<Config, String> {
         let epoch = &seat.epoch;
         params.check_names()?;
-        let n = epoch.n();
-        let most = Epoch::MEMBERS_MAX;
-        if n == 0 || n > most {
-            return Err(format!("{n} members: must be 1 to {most}"));
-        }
+        let n = params.members()?;
         let me = epoch.index_of(seat.me).map(MemberIndex::new);
         let lanes = params.number("lanes", lanes, 1..=n)?;
         let window = params.number("window", lanes.max(2), lanes..=WINDOW_MAX)?;

@@ -2,9 +2,9 @@
 
 mod parts;
 
-use super::ballot::Ballot;
 use super::config::WINDOW_MAX;
 use super::messages::{Accept, Claim, Lead, Message, Promise};
+use crate::shared::ballot::Ballot;
 use crate::shared::lives::{Life, Lives};
 use crate::shared::rejoin::RejoinAnswer;
 use parts::{checked_code, count};

@@ -1,10 +1,10 @@
 //! The encoding of records, and of what messages are made of.
 
-use super::super::ballot::Ballot;
 use super::super::config::{SLOTS_PER_WINDOW, WINDOW_MAX};
 use super::super::fragments::Fragments;
 use super::super::messages::{Accept, Claim, Promise, Record, SlotVote, has_bulk};
 use super::super::quorum::CODED_MEMBERS_MAX;
+use crate::shared::ballot::Ballot;
 use crate::shared::lives::Lives;
 use quorate_core::{Decoder, Encoder, Entry, Slot, Wire, WireError};
 

@@ -229,8 +229,7 @@ something acknowledges it; the bench's replicas, and the paper's, say less. With
 the tail of delays, which is longer than all that is best here.
 - *Early exits with delays longer than two rounds*: a round ends early when everybody's pulse of the round before is here, \
 which then never happens. The paper's ends early with a message from all peers, of whichever round.
-- *Multi-Paxos and Mencius*: `cargo bench -p quorate-protocols` compares Chora with the first by instructions; the second is not \
-among the protocols.
+- *Multi-Paxos and Mencius*: `cargo bench -p quorate-protocols` compares Chora with both by instructions.
 - *Millions of commands on real wires*: encoding, system calls and the network stack cost nothing here.";
 
 /// The same for machines.
