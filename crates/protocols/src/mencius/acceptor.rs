@@ -76,10 +76,10 @@ impl Replica {
             }
         }
         if ballot < bound || free.is_empty() {
-            return match ballot < bound {
-                true => self.say_nack(from, lane, out),
-                false => {}
-            };
+            if ballot < bound {
+                self.say_nack(from, lane, out);
+            }
+            return;
         }
         self.raise(lane, ballot, out);
         let spans = lanes::spans(free, self.lanes());
