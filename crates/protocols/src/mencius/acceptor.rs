@@ -398,14 +398,18 @@ impl Replica {
     /// Takes what a peer says besides. What an owner skipped is decided, whatever the ballot (M4).
     pub(super) fn on_header(&mut self, from: MemberIndex, header: &Header, out: &mut Out<Self>) {
         self.note_claim(from, header.delivered);
-        let (skips, end) = (&header.skips, self.horizon());
-        let slots = self
-            .lanes()
-            .slots(from, skips.from.max(self.next), skips.below.min(end));
-        for slot in slots {
+        let (skips, told) = (&header.skips, self.told_skips[from].max(self.next));
+        let end = skips.below.min(self.horizon());
+        // What goes on behind slots that were told of before needs no second look at those.
+        let goes_on = skips.from <= told;
+        let first = if goes_on { told } else { skips.from };
+        for slot in self.lanes().slots(from, first, end) {
             if skips.except.binary_search(&slot).is_err() {
                 self.decide_skipped(slot, out);
             }
+        }
+        if goes_on {
+            self.told_skips[from] = told.max(end);
         }
     }
 }

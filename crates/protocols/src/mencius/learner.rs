@@ -201,12 +201,16 @@ impl Replica {
                 false => {}
             };
         };
-        let is_known = |slot: u64| {
-            self.slots
-                .get(&Slot(slot))
-                .is_some_and(|held| !held.is_unheard_of())
+        let (first, mut until) = (*first, self.heard_until.max(self.next));
+        let is_heard_of = |slot: Slot| {
+            let held = self.slots.get(&slot);
+            held.is_some_and(|held| !held.is_unheard_of())
         };
-        if (self.next.0..first.0).all(is_known) {
+        while until < first && is_heard_of(until) {
+            until = until.next();
+        }
+        self.heard_until = until;
+        if until >= first {
             self.say_untold(out);
         }
     }

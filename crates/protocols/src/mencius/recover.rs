@@ -71,6 +71,8 @@ impl Replica {
             has_moved: false,
             down: MemberSet::EMPTY,
             told_until_ns: vec![0; seating.members.len()],
+            heard_until: next,
+            told_skips: vec![next; seating.members.len()],
             now_ns: now.mono_ns,
             config: Arc::new(config.clone()),
         }

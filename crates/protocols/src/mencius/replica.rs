@@ -76,6 +76,11 @@ pub struct Replica {
     pub(super) down: MemberSet,
     /// By member: when long entries that it was told of are there, on the own clock in ns.
     pub(super) told_until_ns: Vec<u64>,
+    /// Something was heard of every slot before this one, as far as that was looked at.
+    pub(super) heard_until: Slot,
+    /// By member: every own slot before this one it has told of, as skipped or suggested in, from the first one on that
+    /// is not delivered here. Saves looking at them again.
+    pub(super) told_skips: Vec<Slot>,
     /// The own clock at this step, in ns.
     pub(super) now_ns: u64,
 }
