@@ -36,7 +36,8 @@ fi
 cargo test "${profile[@]}" --quiet --lib \
   -p quorate-host -p quorate-server -p quorate-etcd-store -p quorate-face-etcd \
   -p quorate-etcd-snapshot -p quorate-redis-rdb -p quorate-redis-store -p quorate-resp \
-  -p quorate-tls -p quorate-exchange -p quorate-cli fuzz -- --nocapture
+  -p quorate-tls -p quorate-exchange fuzz -- --nocapture
+cargo test "${profile[@]}" --quiet --bin quorate -p quorate-cli fuzz -- --nocapture
 cargo test "${profile[@]}" --quiet --test fuzz \
   -p quorate-core -p quorate-protocols -p quorate-etcd-store -- --nocapture
 cargo test "${profile[@]}" --quiet -p quorate-host --test hostile -- --nocapture
