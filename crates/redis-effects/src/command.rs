@@ -167,7 +167,7 @@ fn short(input: &mut Decoder) -> Result<u16, WireError> {
     u16::try_from(input.varint()?).map_err(|_| WireError::Range("short number"))
 }
 
-fn flag(input: &mut Decoder) -> Result<bool, WireError> {
+pub(crate) fn flag(input: &mut Decoder) -> Result<bool, WireError> {
     match input.u8()? {
         0 => Ok(false),
         1 => Ok(true),

@@ -10,11 +10,13 @@
 //! - [`Driver`] speaks to one server. It is a state machine: the same code runs against real servers and against one in
 //!   a simulator.
 //! - [`Shared`] is what the two have in common.
+//! - [`Intake`] accepts the stream of another server for a store that carries it out itself.
 //!
 //! Nothing here reads a clock, a socket or a file.
 
 mod command;
 mod driver;
+mod intake;
 mod mutant;
 mod rdb;
 mod rdb_pieces;
@@ -28,6 +30,7 @@ pub use command::{
     BODY_TAG, Command, Flavour, Follows, Import, Outcome, REPLICATION_ID_BYTES, ServerVersion,
 };
 pub use driver::{Config, Conn, Driver, Gate, Input, Life, Note, Output, Role, Status};
+pub use intake::Intake;
 pub use mutant::Mutant;
 pub use rdb::{Files, GENESIS_OFFSET, MemoryFiles, MemoryRdb, Rdb, RdbWriter, genesis, offset_of};
 pub use rdb_pieces::{RdbLoading, RdbPieces};

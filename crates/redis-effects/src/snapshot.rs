@@ -57,7 +57,7 @@ impl fmt::Debug for Cut {
 }
 
 /// The replicated state, without the bytes of pieces.
-fn encode_state(state: &State, out: &mut Encoder) {
+pub(crate) fn encode_state(state: &State, out: &mut Encoder) {
     let stream = &state.stream;
     out.varint(stream.epoch);
     encode_replica(stream.executor, out);
@@ -72,7 +72,7 @@ fn encode_state(state: &State, out: &mut Encoder) {
     }
 }
 
-fn decode_state(input: &mut Decoder, has_import: bool) -> Result<State, WireError> {
+pub(crate) fn decode_state(input: &mut Decoder, has_import: bool) -> Result<State, WireError> {
     let mut state = State::default();
     let stream = &mut state.stream;
     stream.epoch = input.varint()?;

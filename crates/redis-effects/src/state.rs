@@ -42,7 +42,7 @@ pub(crate) struct Change {
 
 impl State {
     /// The offset at which the next piece begins.
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.stream.len + self.unit_bytes
     }
 
@@ -180,6 +180,12 @@ impl State {
         Outcome::Claimed { epoch, len }
     }
 
+    /// What was accepted of another server's stream cannot be carried out: it has to be brought over anew.
+    pub(crate) fn fail(&mut self) {
+        self.stream.import = Some(Import::Loading);
+        self.begin_epoch(None, &mut Change::default());
+    }
+
     fn effects(
         &mut self,
         epoch: u64,
@@ -203,8 +209,9 @@ impl State {
                 let len = self.stream.len;
                 return Outcome::Beyond { len };
             }
-            if self.pending.insert(start, piece).is_none() {
-                self.pending_bytes += bytes;
+            self.pending_bytes += bytes;
+            if let Some((before, _)) = self.pending.insert(start, piece) {
+                self.pending_bytes -= before.len() as u64;
             }
         } else if start == self.end() {
             self.append(piece, change);
