@@ -86,6 +86,6 @@ pub use replay::{Exported, Outcome};
 pub use requests::Join;
 pub use snapshot::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotRead, SnapshotWrite};
 pub use version::{
-    ALARM_LEVEL, FIRST_LEVEL, RAFT_LEVEL, REDIS_IMPORT_LEVEL, REDIS_USERS_LEVEL, SupportedVersions,
-    USERS_LEVEL, WireVersion,
+    ALARM_LEVEL, FIRST_LEVEL, RAFT_LEVEL, REDIS_IMPORT_LEVEL, REDIS_STORE_IMPORT_LEVEL,
+    REDIS_USERS_LEVEL, SupportedVersions, USERS_LEVEL, WireVersion,
 };

@@ -13,6 +13,7 @@
 //! | 5 | nothing but the feature level that its speaker knows |
 //! | 6 | nothing but the feature level that its speaker knows |
 //! | 7 | nothing but the feature level that its speaker knows |
+//! | 8 | nothing but the feature level that its speaker knows |
 //!
 //! What changes the meaning of commands is no matter of versions: it is a *feature level*, part of the
 //! replicated state, raised by an order once all replicas know it. A cluster can go back to an older
@@ -27,6 +28,7 @@
 //! | 5 | the embedded store of the Redis face has users, and commands say in whose name they are asked |
 //! | 6 | the stream of real servers behind the Redis face may be that of another server for a while |
 //! | 7 | a group may go on with protocol `raft` |
+//! | 8 | the data of the embedded store of the Redis face may be that of another server for a while |
 
 use quorate_core::{Peers, ReplicaId};
 use std::collections::BTreeMap;
@@ -56,6 +58,10 @@ const REDIS_IMPORT_VERSION: WireVersion = WireVersion(6);
 pub const RAFT_LEVEL: u32 = 7;
 /// From this wire version on its speaker knows [`RAFT_LEVEL`].
 const RAFT_VERSION: WireVersion = WireVersion(7);
+/// From this feature level on commands may bring the data of another server to the embedded store of the Redis face.
+pub const REDIS_STORE_IMPORT_LEVEL: u32 = 8;
+/// From this wire version on its speaker knows [`REDIS_STORE_IMPORT_LEVEL`].
+const REDIS_STORE_IMPORT_VERSION: WireVersion = WireVersion(8);
 /// From this one on frames claim how far their sender's promises go.
 const CLAIMING_VERSION: WireVersion = WireVersion(3);
 
@@ -79,7 +85,7 @@ impl SupportedVersions {
     /// What this program speaks.
     pub const SHIPPED: SupportedVersions = SupportedVersions {
         oldest: WireVersion(1),
-        newest: WireVersion(7),
+        newest: WireVersion(8),
     };
 
     /// What the next one might: tests and the simulator upgrade to it and back, so that two versions
@@ -115,6 +121,7 @@ impl SupportedVersions {
     #[must_use]
     pub fn level(self) -> u32 {
         match self.newest {
+            newest if newest >= REDIS_STORE_IMPORT_VERSION => REDIS_STORE_IMPORT_LEVEL,
             newest if newest >= RAFT_VERSION => RAFT_LEVEL,
             newest if newest >= REDIS_IMPORT_VERSION => REDIS_IMPORT_LEVEL,
             newest if newest >= REDIS_USERS_VERSION => REDIS_USERS_LEVEL,

@@ -86,8 +86,8 @@ pub use port::{Port, SocketFile};
 pub use process::ProcessFigures;
 pub use quorate_host::epochs::{Alarm, AlarmKind};
 pub use quorate_host::{
-    ALARM_LEVEL, PayloadGone, RAFT_LEVEL, REDIS_IMPORT_LEVEL, REDIS_USERS_LEVEL, SupportedVersions,
-    USERS_LEVEL,
+    ALARM_LEVEL, PayloadGone, RAFT_LEVEL, REDIS_IMPORT_LEVEL, REDIS_STORE_IMPORT_LEVEL,
+    REDIS_USERS_LEVEL, SupportedVersions, USERS_LEVEL,
 };
 pub use quorum::Quorum;
 pub use run::{

@@ -5,8 +5,8 @@ use crate::divergence::Difference;
 use crate::handle::MemberInfo;
 use crate::process::{MachineTimes, kib};
 use quorate_core::{ClusterId, Durability, Epoch, Incarnation, ReplicaId, Slot};
-use quorate_host::Recoded;
 use quorate_host::epochs::AlarmKind;
+use quorate_host::{Recoded, SupportedVersions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -103,6 +103,10 @@ impl Status {
             .map(|member| format!("{} ({})", member.id, member.name))
             .collect();
         let why = match behind.is_empty() {
+            true if !self.knows(needed) => format!(
+                "this replica speaks as an older program does (--wire-version {})",
+                self.wire_version
+            ),
             true => "it is raised by itself in a moment".to_owned(),
             false => format!(
                 "it is raised by itself once all replicas run a program that knows it, and this one waits for {}",
@@ -113,6 +117,18 @@ impl Status {
         Some(format!(
             "{what} take feature level {needed}, and this cluster is at {level}: {why}"
         ))
+    }
+
+    /// Whether a feature level that the group does not have yet comes by itself in a moment.
+    #[must_use]
+    pub fn rises_to(&self, level: u32) -> bool {
+        self.behind.is_empty() && self.knows(level)
+    }
+
+    /// Whether this replica speaks so that it knows a feature level.
+    fn knows(&self, level: u32) -> bool {
+        let spoken = SupportedVersions::SHIPPED.up_to(self.wire_version);
+        spoken.unwrap_or(SupportedVersions::SHIPPED).level() >= level
     }
 }
 
