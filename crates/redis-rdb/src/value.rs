@@ -34,6 +34,23 @@ impl Value {
     }
 }
 
+impl Value {
+    /// The length of its longest text, in bytes.
+    #[must_use]
+    pub fn longest_bytes(&self) -> usize {
+        let longest = match self {
+            Value::Str(text) => Some(text.len()),
+            Value::List(texts) | Value::Set(texts) => texts.iter().map(Bytes::len).max(),
+            Value::Hash(fields) => {
+                let longer = |(field, value): &(Bytes, Bytes)| field.len().max(value.len());
+                fields.iter().map(longer).max()
+            }
+            Value::Sorted(members) => members.iter().map(|(member, _)| member.len()).max(),
+        };
+        longest.unwrap_or(0)
+    }
+}
+
 /// Reads a value of the kind that its number says.
 pub(crate) fn read<R: Read>(kind: u8, source: &mut Source<R>) -> Result<Value, Fault> {
     use Packing::{Integers, Listpack, Ziplist};

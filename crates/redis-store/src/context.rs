@@ -166,8 +166,13 @@ impl<'a> Exec<'a> {
         self.random.get_mut()
     }
 
-    /// The time of the log, in ms.
-    pub(crate) fn now_ms(&self) -> u64 {
+    /// The time of the log, in ms: what a time to live is counted from.
+    pub(crate) fn log_ms(&self) -> u64 {
+        self.keyspace.log_ms()
+    }
+
+    /// The time before which keys are over, in ms.
+    fn now_ms(&self) -> u64 {
         self.keyspace.now_ms()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::body::{Call, Request, Watched};
 use crate::context::{Exec, View};
-use crate::fault::Fault;
+use crate::fault::{Done, Fault};
 use crate::reply::Reply;
 use crate::table::{Command, Run, find, is_of_redis};
 use crate::text::Sought;
@@ -109,6 +109,24 @@ pub(crate) fn carry_out(
         };
         reply_with(out, run);
     }
+}
+
+/// Carries out one call of another server's stream: whoever asked for it asked there.
+pub(crate) fn carry_out_call(exec: &mut Exec<'_>, args: &[Bytes], out: &mut Reply) -> Done {
+    match command(args)?.run {
+        Run::Read(read) => exec.look(|view| read(view, args, out)),
+        Run::Write(write) => write(exec, args, out),
+    }
+}
+
+/// Refuses the calls of a body, all for one reason.
+pub(crate) fn refuse(request: &Request, fault: &Fault, out: &mut Reply) {
+    let replies = if request.atomic {
+        1
+    } else {
+        request.calls.len()
+    };
+    (0..replies).for_each(|_| out.fault(fault));
 }
 
 /// Answers calls that read, up to [`REPLIES_BYTES_MAX`].

@@ -1,6 +1,7 @@
 //! What bodies touch: which of them may change places, and which may be carried out ahead of their decision.
 
 use crate::body::{Call, Request};
+use crate::followed::STREAM_TAG;
 use crate::keyspace::{Keyspace, NEVER};
 use crate::table::{Command, find};
 use crate::text::Sought;
@@ -70,7 +71,7 @@ fn bucket(key: &[u8]) -> u32 {
 /// Whether a body can be carried out ahead of its decision: it changes keys alone, sends no message, and what it
 /// comes to does not depend on the time, which other bodies may move. Keys that have an end may be over or not.
 pub(crate) fn is_retractable(keyspace: &Keyspace, body: &Bytes) -> bool {
-    if body.first() == Some(&USERS_TAG) {
+    if let Some(&(USERS_TAG | STREAM_TAG)) = body.first() {
         return false;
     }
     let Ok(request) = Request::from_bytes(body.clone()) else {

@@ -245,11 +245,11 @@ impl Condition {
 }
 
 pub(crate) fn expire(exec: &mut Exec<'_>, args: &[Bytes], out: &mut Reply) -> Done {
-    end_at(exec, args, 1000, exec.now_ms(), out)
+    end_at(exec, args, 1000, exec.log_ms(), out)
 }
 
 pub(crate) fn pexpire(exec: &mut Exec<'_>, args: &[Bytes], out: &mut Reply) -> Done {
-    end_at(exec, args, 1, exec.now_ms(), out)
+    end_at(exec, args, 1, exec.log_ms(), out)
 }
 
 pub(crate) fn expireat(exec: &mut Exec<'_>, args: &[Bytes], out: &mut Reply) -> Done {

@@ -126,6 +126,8 @@ impl Database {
 pub(crate) struct Keyspace {
     databases: Vec<Database>,
     now_ms: u64,
+    /// Whether keys stay beyond their ends: another server says when they go.
+    is_expiry_suspended: bool,
     /// The commands that may have to be taken back, oldest first.
     attempts: VecDeque<Attempt>,
     garbage: Garbage,
@@ -145,6 +147,7 @@ impl Default for Keyspace {
         Keyspace {
             databases: (0..DATABASES).map(|_| Database::default()).collect(),
             now_ms: 0,
+            is_expiry_suspended: false,
             attempts: VecDeque::new(),
             garbage: Garbage::default(),
         }
@@ -153,11 +156,16 @@ impl Default for Keyspace {
 
 impl Keyspace {
     /// The databases of a snapshot, in the order of their numbers, at its time.
-    pub(crate) fn loaded(mut databases: Vec<Database>, now_ms: u64) -> Self {
+    pub(crate) fn loaded(
+        mut databases: Vec<Database>,
+        now_ms: u64,
+        is_expiry_suspended: bool,
+    ) -> Self {
         databases.resize_with(DATABASES as usize, Database::default);
         Keyspace {
             databases,
             now_ms,
+            is_expiry_suspended,
             attempts: VecDeque::new(),
             garbage: Garbage::default(),
         }
@@ -173,8 +181,31 @@ impl Keyspace {
     }
 
     /// The time of the last command, in ms.
-    pub(crate) fn now_ms(&self) -> u64 {
+    pub(crate) fn log_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    /// The time before which keys are over, in ms: that of the last command, unless nothing ends at present.
+    pub(crate) fn now_ms(&self) -> u64 {
+        match self.is_expiry_suspended {
+            true => 0,
+            false => self.now_ms,
+        }
+    }
+
+    /// Everything goes, and from now on keys stay beyond their ends. Which of those that are over are still there
+    /// differs from replica to replica: none may be left.
+    pub(crate) fn clear_and_suspend_expiry(&mut self) {
+        for db in 0..DATABASES {
+            let database = self.replace(db, Database::default());
+            self.discard_database(database);
+        }
+        self.is_expiry_suspended = true;
+    }
+
+    /// From now on keys end in time again.
+    pub(crate) fn resume_expiry(&mut self) {
+        self.is_expiry_suspended = false;
     }
 
     /// Time is this, or what it was if that is later.
@@ -270,7 +301,7 @@ impl Keyspace {
         if self.garbage.free_some() {
             return true;
         }
-        let now_ms = self.now_ms;
+        let now_ms = self.now_ms();
         for database in &mut self.databases {
             if let Some(name) = database.first_over(now_ms).cloned() {
                 if let Some(item) = database.remove(name.as_sought()) {

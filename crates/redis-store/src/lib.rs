@@ -8,6 +8,9 @@
 //! Chance follows from the name of the command. What is kept by hash is ordered by it, so replies and snapshots do not
 //! depend on how a collection came to be, and a copy of a tree costs nothing ([`Store`]'s snapshots, and commands that
 //! are taken back, are such copies).
+//!
+//! For a while the data may be that of another server, which is followed ([`Standing`]): its stream is a command of the
+//! log as well, and clients are refused.
 
 mod access;
 mod bits;
@@ -15,6 +18,7 @@ mod body;
 mod context;
 mod dispatch;
 mod fault;
+mod followed;
 mod footprint;
 mod glob;
 mod hashes;
@@ -46,8 +50,9 @@ mod zsets;
 pub use access::Denied;
 pub use body::{Call, Request, Watched};
 pub use dispatch::{REPLIES_BYTES_MAX, refused};
+pub use followed::Standing;
 pub use glob::matches;
-pub use rdb::{Everything, Loaded};
+pub use rdb::{Everything, Loaded, takes};
 pub use snapshot::Cut;
 pub use store::{Answer, DatabaseSize, Keyspace, Query, Store};
 pub use subscribers::Subscribers;

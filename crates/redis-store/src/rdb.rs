@@ -1,6 +1,7 @@
 //! The store as Redis's RDB file, both ways.
 
 use crate::keyspace::{DATABASES, Database, Item, Keyspace, NEVER};
+use crate::strings::STRING_BYTES_MAX;
 use crate::text::Sought;
 use crate::value::{Hash, List, Set, Sorted, Str, Value};
 use bytes::Bytes;
@@ -137,7 +138,24 @@ pub(crate) fn load(
             Err(fault) => return Err(RdbError::of_key(fault, at, name.as_deref())),
         }
     }
-    Ok((Keyspace::loaded(databases, now_ms), loaded))
+    Ok((Keyspace::loaded(databases, now_ms, false), loaded))
+}
+
+/// Why a key is refused of a database that the store does not have.
+const FAR: Fault = Fault::Refused("the number of its database is above 15");
+
+/// Whether the store takes a key.
+///
+/// # Errors
+/// Why it does not.
+pub fn takes(key: &Key) -> Result<(), Fault> {
+    if key.db >= u64::from(DATABASES) {
+        return Err(FAR);
+    }
+    match key.name.len().max(key.value.longest_bytes()) <= STRING_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Fault::Refused("a text of it is longer than 64 MiB")),
+    }
 }
 
 /// What became of a key.
@@ -152,13 +170,14 @@ fn put(key: Key, databases: &mut [Database], now_ms: u64) -> Result<Put, Fault> 
     let database = usize::try_from(key.db)
         .ok()
         .and_then(|db| databases.get_mut(db));
-    let database = database.ok_or(Fault::Refused("the number of its database is above 15"))?;
+    let database = database.ok_or(FAR)?;
     if key.expires_ms.is_some_and(|end| end < now_ms) {
         return Ok(Put::Over);
     }
     if key.value.is_empty() {
         return Ok(Put::Empty);
     }
+    takes(&key)?;
     let item = Item {
         value: value(key.value)?,
         expires_ms: key.expires_ms.unwrap_or(NEVER),
@@ -265,6 +284,18 @@ mod tests {
         assert_eq!(keys(&again), keys(&whole));
         let (_, loaded) = load(&file(NOW_MS - 1)).unwrap();
         assert_eq!(loaded, Loaded { keys: 5, over: 1 });
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_refused() {
+        let key = |bytes: usize| Key {
+            db: 0,
+            name: Bytes::from_static(b"k"),
+            expires_ms: None,
+            value: quorate_redis_rdb::Value::List(vec![vec![0; bytes].into()]),
+        };
+        assert!(takes(&key(STRING_BYTES_MAX)).is_ok());
+        assert!(takes(&key(STRING_BYTES_MAX + 1)).is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | 4 | elements | how many, then each: elements of the last key behind those before |
 //! | 5 | end | keys before it |
 //! | 6 | user | its name, the command that it is as since, its rules; users are behind the head, by name |
+//! | 7 | followed | the server that is or was followed, if there is one; it is behind the head. Feature level 8 |
 //!
 //! Kinds of values: 1 string, 2 string that was changed in part, 10 sum of fractions (these have their bytes behind
 //! the kind); 3 list; 4 set of integers, 5 set; 6 packed hash, 7 hash; 8 small sorted set, 9 large one. Elements are
@@ -19,12 +20,15 @@
 //! Keys, and the elements of what is kept by hash, come in the order of their hashes. Keys whose time is over are left
 //! out. A cut is a copy of the trees, which costs nothing: what changes behind it is copied when it changes.
 
+mod elements;
+
+use crate::followed::Followed;
 use crate::keyspace::{DATABASES, Database, Item, Keyspace, NEVER};
 use crate::text::Name;
 use crate::users::UserTable;
-use crate::value::{Form, Hash, List, Set, Sorted, Str, Value};
+use crate::value::Value;
 use bytes::Bytes;
-use quorate_core::{Decoder, Encoder, WireError};
+use quorate_core::{Decoder, Encoder, Wire, WireError};
 use std::sync::Arc;
 
 const HEAD: u8 = 1;
@@ -33,29 +37,19 @@ const KEY: u8 = 3;
 const ELEMENTS: u8 = 4;
 const END: u8 = 5;
 const USER: u8 = 6;
+const FOLLOWED: u8 = 7;
 
 /// The version of this format.
 const FORMAT: u64 = 1;
-
-const STRING: u8 = 1;
-const RAW_STRING: u8 = 2;
-const LIST: u8 = 3;
-const INTS: u8 = 4;
-const SET: u8 = 5;
-const PACKED: u8 = 6;
-const HASH: u8 = 7;
-const SMALL_SORTED: u8 = 8;
-const LARGE_SORTED: u8 = 9;
-const SUM_STRING: u8 = 10;
-
-/// Elements of one record, at most.
-const ELEMENTS_MAX: usize = 128;
 
 /// A snapshot that is being taken: copies of the databases, and how far it is.
 #[derive(Debug)]
 pub struct Cut {
     databases: Vec<Database>,
     users: Option<Arc<UserTable>>,
+    followed: Option<Box<Followed>>,
+    /// The time of the log, and that before which keys are over.
+    log_ms: u64,
     now_ms: u64,
     place: Place,
     /// The database that the last record is of.
@@ -77,10 +71,16 @@ enum Place {
 }
 
 impl Cut {
-    pub(crate) fn new(keyspace: &Keyspace, users: Option<Arc<UserTable>>) -> Self {
+    pub(crate) fn new(
+        keyspace: &Keyspace,
+        users: Option<Arc<UserTable>>,
+        followed: Option<Box<Followed>>,
+    ) -> Self {
         Cut {
             databases: keyspace.databases().to_vec(),
             users,
+            followed,
+            log_ms: keyspace.log_ms(),
             now_ms: keyspace.now_ms(),
             place: Place::Head,
             told_db: None,
@@ -95,7 +95,11 @@ impl Cut {
                 Place::Head => {
                     out.u8(HEAD);
                     out.varint(FORMAT);
-                    out.varint(self.now_ms);
+                    out.varint(self.log_ms);
+                    if let Some(followed) = self.followed.take() {
+                        out.u8(FOLLOWED);
+                        followed.encode(&mut out);
+                    }
                     Place::User(0)
                 }
                 Place::User(place) => self.next_user(place, &mut out),
@@ -146,15 +150,14 @@ impl Cut {
         }
         self.keys += 1;
         out.u8(KEY);
-        text(name.text(), out);
+        elements::text(name.text(), out);
         out.u64(item.version);
         out.varint(if item.expires_ms == NEVER {
             0
         } else {
             item.expires_ms + 1
         });
-        let kind = kind(&item.value);
-        out.u8(kind);
+        out.u8(elements::kind(&item.value));
         match &item.value {
             Value::Str(value) => {
                 out.bytes(&value.bytes);
@@ -174,105 +177,25 @@ impl Cut {
         let Some((_, item)) = self.databases[db].keys().at(rank) else {
             return Place::Key(db, rank + 1);
         };
-        let mut elements = Encoder::new();
-        let count = write_elements(&item.value, from, room, &mut elements);
+        let mut some = Encoder::new();
+        let count = elements::write(&item.value, from, room, &mut some);
         out.u8(ELEMENTS);
         out.varint(count as u64);
-        out.slice(&elements.into_bytes());
-        match from + count < len(&item.value) {
+        out.slice(&some.into_bytes());
+        match from + count < elements::len(&item.value) {
             true => Place::Elements(db, rank, from + count),
             false => Place::Key(db, rank + 1),
         }
     }
 }
 
-fn text(bytes: &[u8], out: &mut Encoder) {
-    out.varint(bytes.len() as u64);
-    out.slice(bytes);
-}
-
-fn kind(value: &Value) -> u8 {
-    match value {
-        Value::Str(value) => match value.form {
-            Form::Given => STRING,
-            Form::Sum => SUM_STRING,
-            Form::Raw => RAW_STRING,
-        },
-        Value::List(_) => LIST,
-        Value::Set(Set::Ints(_)) => INTS,
-        Value::Set(Set::Names(_)) => SET,
-        Value::Hash(Hash::Packed(_)) => PACKED,
-        Value::Hash(Hash::Names(_)) => HASH,
-        Value::Sorted(Sorted {
-            is_large: false, ..
-        }) => SMALL_SORTED,
-        Value::Sorted(_) => LARGE_SORTED,
-    }
-}
-
-fn len(value: &Value) -> usize {
-    match value {
-        Value::Str(_) => 0,
-        Value::List(list) => list.len(),
-        Value::Set(set) => set.len(),
-        Value::Hash(hash) => hash.len(),
-        Value::Sorted(sorted) => sorted.len(),
-    }
-}
-
-/// Writes elements from a position on: one at least, and more while there is room. How many.
-fn write_elements(value: &Value, from: usize, room: usize, out: &mut Encoder) -> usize {
-    match value {
-        Value::Str(_) => 0,
-        Value::List(list) => {
-            let elements = list.iter_from(from);
-            fill(elements, room, out, |((), element), out| text(element, out))
-        }
-        Value::Set(Set::Ints(ints)) => {
-            let ints = ints[from..].iter();
-            fill(ints, room, out, |int, out| out.u64(int.cast_unsigned()))
-        }
-        Value::Set(Set::Names(names)) => {
-            let names = names.iter_from(from);
-            fill(names, room, out, |(name, ()), out| text(name.text(), out))
-        }
-        Value::Hash(Hash::Packed(packed)) => fill(
-            packed.iter().skip(from),
-            room,
-            out,
-            |(field, value), out| {
-                text(field, out);
-                text(value, out);
-            },
-        ),
-        Value::Hash(Hash::Names(names)) => {
-            fill(names.iter_from(from), room, out, |(name, value), out| {
-                text(name.text(), out);
-                text(value, out);
-            })
-        }
-        Value::Sorted(sorted) => fill(sorted.iter_from(from), room, out, |ranked, out| {
-            out.u64(ranked.score.to_bits());
-            text(&ranked.member, out);
-        }),
-    }
-}
-
-fn fill<T>(
-    elements: impl Iterator<Item = T>,
-    room: usize,
-    out: &mut Encoder,
-    write: impl Fn(T, &mut Encoder),
-) -> usize {
-    let mut count = 0;
-    for element in elements.take(ELEMENTS_MAX) {
-        write(element, out);
-        count += 1;
-        if out.len() >= room {
-            break;
-        }
-    }
-    count
+/// What a snapshot holds.
+pub(crate) struct Loaded {
+    pub(crate) databases: Keyspace,
+    /// The users, if there are any.
+    pub(crate) users: Option<Arc<UserTable>>,
+    /// The server that is or was followed, if there is one.
+    pub(crate) followed: Option<Box<Followed>>,
 }
 
 /// What was loaded so far.
@@ -280,6 +203,7 @@ fn fill<T>(
 pub(crate) struct Loading {
     databases: Vec<Database>,
     users: Option<UserTable>,
+    followed: Option<Box<Followed>>,
     last_user: Option<Bytes>,
     now_ms: u64,
     keys: u64,
@@ -303,13 +227,17 @@ impl Loading {
         read().map_err(wrong)
     }
 
-    /// What was loaded: the databases, and the users if there are any.
-    pub(crate) fn end(self) -> Result<(Keyspace, Option<Arc<UserTable>>), String> {
+    /// What was loaded.
+    pub(crate) fn end(self) -> Result<Loaded, String> {
         if !self.has_end {
             return Err("the store's part is incomplete: it has no end".to_owned());
         }
-        let users = self.users.map(Arc::new);
-        Ok((Keyspace::loaded(self.databases, self.now_ms), users))
+        let is_following = self.followed.as_ref().is_some_and(|one| one.is_active());
+        Ok(Loaded {
+            databases: Keyspace::loaded(self.databases, self.now_ms, is_following),
+            users: self.users.map(Arc::new),
+            followed: self.followed,
+        })
     }
 
     fn record(&mut self, input: &mut Decoder) -> Result<(), WireError> {
@@ -323,6 +251,12 @@ impl Loading {
                 Ok(())
             }
             (USER, true) if self.databases.is_empty() => self.user(input),
+            (FOLLOWED, true)
+                if self.databases.is_empty() && self.users.is_none() && self.followed.is_none() =>
+            {
+                self.followed = Some(Box::new(Followed::decode(input)?));
+                Ok(())
+            }
             (DATABASE, true) => self.database(input),
             (KEY, true) => self.key(input),
             (ELEMENTS, true) => self.elements(input),
@@ -374,22 +308,7 @@ impl Loading {
             0 => NEVER,
             end => end - 1,
         };
-        let value = match input.u8()? {
-            STRING => Value::Str(Str::new(&input.bytes()?)),
-            SUM_STRING => Value::Str(Str {
-                form: Form::Sum,
-                ..Str::new(&input.bytes()?)
-            }),
-            RAW_STRING => Value::Str(Str::raw(Bytes::copy_from_slice(&input.bytes()?))),
-            LIST => Value::List(List::default()),
-            INTS => Value::Set(Set::default()),
-            SET => Value::Set(Set::Names(crate::tree::Tree::default())),
-            PACKED => Value::Hash(Hash::default()),
-            HASH => Value::Hash(Hash::Names(crate::tree::Tree::default())),
-            SMALL_SORTED => Value::Sorted(Sorted::default()),
-            LARGE_SORTED => Value::Sorted(Sorted::large()),
-            kind => return Err(WireError::Tag("kind of a value", kind)),
-        };
+        let value = elements::read_head(input)?;
         let item = Item {
             value,
             expires_ms,
@@ -404,12 +323,12 @@ impl Loading {
             .open
             .as_mut()
             .ok_or(WireError::Range("place of elements"))?;
-        let kind = kind(&item.value);
+        let kind = elements::kind(&item.value);
         for _ in 0..input.count(1)? {
-            read_element(&mut item.value, input)?;
+            elements::read(&mut item.value, input)?;
         }
         // One that has become another kind on the way was not written so.
-        match kind == self::kind(&item.value) {
+        match kind == elements::kind(&item.value) {
             true => Ok(()),
             false => Err(WireError::Range("elements of a small value")),
         }
@@ -438,35 +357,5 @@ impl Loading {
         database.put(name.as_sought(), item);
         self.keys += 1;
         Ok(())
-    }
-}
-
-fn read_element(value: &mut Value, input: &mut Decoder) -> Result<(), WireError> {
-    let is_new = match value {
-        Value::Str(_) => return Err(WireError::Range("elements of a string")),
-        Value::List(list) => {
-            list.push((), input.bytes()?[..].into());
-            true
-        }
-        Value::Set(set @ Set::Ints(_)) => {
-            let int = input.u64()?.cast_signed();
-            set.insert(int.to_string().as_bytes())
-        }
-        Value::Set(set) => set.insert(&input.bytes()?),
-        Value::Hash(hash) => {
-            let field = input.bytes()?;
-            !hash.set(&field, &input.bytes()?)
-        }
-        Value::Sorted(sorted) => {
-            let score = f64::from_bits(input.u64()?);
-            if score.is_nan() {
-                return Err(WireError::Range("score"));
-            }
-            sorted.set(&input.bytes()?, score).is_none()
-        }
-    };
-    match is_new {
-        true => Ok(()),
-        false => Err(WireError::Range("elements that repeat")),
     }
 }

@@ -3,6 +3,7 @@
 use crate::body::{Call, Request};
 use crate::context::{Exec, View};
 use crate::dispatch;
+use crate::followed::{FOLLOWS, Followed, STREAM_TAG, Standing, Turn};
 use crate::footprint;
 use crate::keyspace::Keyspace as Databases;
 use crate::random::Random;
@@ -14,6 +15,7 @@ use crate::text::Sought;
 use crate::users::{Asker, USERS_TAG, UserTable, UsersChange};
 use bytes::Bytes;
 use quorate_core::{Application, At, Encoder, Payload, Touches, Wire};
+use quorate_redis_effects::Import;
 use quorate_redis_rdb::RdbError;
 use quorate_resp::Resp;
 use std::cell::{Cell, RefCell};
@@ -49,8 +51,10 @@ pub enum Query {
     },
     /// How large each database is.
     Keyspace,
-    /// All keys and what they hold.
+    /// All keys and what they hold; while the data of another server is being brought over, how far that is.
     Everything,
+    /// Where the stream of another server stands.
+    Standing,
 }
 
 /// The answer to a read.
@@ -65,6 +69,8 @@ pub enum Answer {
     Keyspace(Keyspace),
     /// All keys and what they hold.
     Everything(Everything),
+    /// Where the stream of another server stands.
+    Standing(Standing),
     /// Something that was looked at is over by the clock, and not yet by the log: to be asked through the log.
     Due,
 }
@@ -91,8 +97,10 @@ pub struct Store {
     databases: Databases,
     /// Who may do what; without users, everybody may do everything.
     users: Option<Arc<UserTable>>,
+    /// The server that is or was followed; `None` if there never was one.
+    followed: Option<Box<Followed>>,
     subscribers: Option<Arc<dyn Subscribers>>,
-    loading: Loading,
+    loading: Box<Loading>,
     /// Where the names of commands are written, of which versions are made.
     names: Encoder,
     /// Where replies are written that are copied to their place.
@@ -144,14 +152,22 @@ impl Store {
     /// Carries out a body. What is no body changes nothing, and comes to nothing.
     fn execute(&mut self, at: At, body: &Bytes) -> Bytes {
         self.databases.advance(at.stamp_ns / NS_PER_MS);
-        if body.first() == Some(&USERS_TAG) {
-            return self.change_users(at, body);
+        match body.first() {
+            Some(&USERS_TAG) => return self.change_users(at, body),
+            Some(&STREAM_TAG) => return self.follow(at, body),
+            _ => {}
         }
         let Ok(request) = Request::from_bytes(body.clone()) else {
             return Bytes::new();
         };
         let version = self.version(at);
         let mut out = Reply::behind(std::mem::take(&mut self.replies), request.resp);
+        if self.is_following() {
+            dispatch::refuse(&request, &FOLLOWS, &mut out);
+            let (replies, space) = out.finish();
+            self.replies = space;
+            return replies;
+        }
         let mut exec = Exec::new(&mut self.databases, request.db, version);
         let subscribers = self.subscribers.as_deref();
         if subscribers.is_some_and(Subscribers::awaits_elements) {
@@ -190,6 +206,49 @@ impl Store {
         out.into_writer().into_bytes()
     }
 
+    /// Takes a command of another server's stream; what it came to.
+    fn follow(&mut self, at: At, body: &Bytes) -> Bytes {
+        let version = self.version(at);
+        let mut followed = self.followed.take().unwrap_or_default();
+        let has_keys = self.sizes().databases.iter().any(|size| size.keys > 0);
+        let (outcome, turn) = followed.take(at.admission, body, has_keys);
+        match turn {
+            Turn::Begun => self.databases.clear_and_suspend_expiry(),
+            Turn::Ended => {
+                self.databases.resume_expiry();
+                if let Some(subscribers) = &self.subscribers {
+                    subscribers.all_elements();
+                }
+            }
+            Turn::Goes(accepted) if accepted.is_empty() => {}
+            Turn::Goes(accepted) => {
+                let mut exec = Exec::new(&mut self.databases, 0, version);
+                followed.carry_out(&accepted, &mut exec);
+                if let Some(subscribers) = self.subscribers.as_deref() {
+                    exec.tell(subscribers);
+                }
+            }
+        }
+        self.followed = Some(followed).filter(|followed| followed.is_used());
+        outcome.to_bytes()
+    }
+
+    /// Where the stream of another server stands.
+    fn standing(&self) -> Standing {
+        let followed = self.followed.as_ref();
+        followed.map(|one| one.standing()).unwrap_or_default()
+    }
+
+    /// Whether what is here is no state that the server had which is followed.
+    fn is_loading(&self) -> bool {
+        self.standing().import == Some(Import::Loading)
+    }
+
+    /// Whether clients are served by another server.
+    fn is_following(&self) -> bool {
+        self.followed.as_ref().is_some_and(|one| one.is_active())
+    }
+
     /// Who may do what; `None` where the group has no users, and everybody may do everything.
     #[must_use]
     pub fn users(&self) -> Option<&UserTable> {
@@ -225,6 +284,10 @@ impl Store {
         let view = || View::new(&self.databases, db, clock_ms, &is_due, &random);
         // Without room to begin with: one string gets as much as it takes.
         let mut out = Reply::behind(Vec::new(), resp);
+        if self.is_following() {
+            calls.iter().for_each(|_| out.fault(&FOLLOWS));
+            return Answer::Replies(out.into_writer().into_bytes());
+        }
         let asking = dispatch::asking(self.users.as_deref(), asker);
         dispatch::answer(view, calls, &asking, &mut out);
         match is_due.get() {
@@ -234,6 +297,9 @@ impl Store {
     }
 
     fn versions(&self, clock_ns: u64, keys: &[(u32, Bytes)]) -> Answer {
+        if self.is_following() {
+            return Answer::Versions(vec![0; keys.len()]);
+        }
         let is_due = Cell::new(false);
         let random = RefCell::new(Random::new(0));
         let clock_ms = clock_ns / NS_PER_MS;
@@ -317,12 +383,14 @@ impl Application for Store {
             } => self.answer_calls((*resp, *db), *clock_ns, calls, asker.as_ref()),
             Query::Versions { clock_ns, keys } => self.versions(*clock_ns, keys),
             Query::Keyspace => Answer::Keyspace(self.sizes()),
+            Query::Everything if self.is_loading() => Answer::Standing(self.standing()),
             Query::Everything => Answer::Everything(Everything::new(&self.databases)),
+            Query::Standing => Answer::Standing(self.standing()),
         }
     }
 
     fn cut(&mut self) -> Cut {
-        Cut::new(&self.databases, self.users.clone())
+        Cut::new(&self.databases, self.users.clone(), self.followed.clone())
     }
 
     fn piece(&mut self, cut: &mut Cut, bytes: usize) -> Option<Bytes> {
@@ -343,7 +411,9 @@ impl Application for Store {
     }
 
     fn loaded(&mut self) -> Result<(), String> {
-        (self.databases, self.users) = std::mem::take(&mut self.loading).end()?;
+        let loaded = std::mem::take(&mut *self.loading).end()?;
+        (self.databases, self.users) = (loaded.databases, loaded.users);
+        self.followed = loaded.followed;
         self.tell_users();
         if let Some(subscribers) = &self.subscribers {
             subscribers.all_elements();

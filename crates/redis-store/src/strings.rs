@@ -122,7 +122,7 @@ impl End {
         let base = if self.is_absolute {
             0
         } else {
-            exec.now_ms() as i64
+            exec.log_ms() as i64
         };
         let end = given.and_then(|given| given.checked_add(base));
         Ok(end.ok_or_else(wrong)? as u64)

@@ -8,6 +8,7 @@ mod alike;
 mod conversations;
 mod differential;
 mod expiry;
+mod followed;
 mod generate;
 mod laws;
 mod ours;
