@@ -2,12 +2,14 @@
 
 use crate::fed_page;
 use crate::own::REDIS_VERSION;
+use crate::own_page;
 use crate::rdb_body::file;
 use crate::server::Server;
 use axum::Router;
+use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use quorate_face_common::{Console, Metrics, MoreMetrics, Page, Probing, add_routes, json};
 use quorate_redis_store::{Answer, Query};
 use quorate_server::Consistency;
@@ -16,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The routes for operators.
 pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
-    let [probed, counted, saved, shown] = [(); 4].map(|()| Arc::clone(server));
+    let [probed, counted, saved, shown, imported] = [(); 5].map(|()| Arc::clone(server));
     let more: MoreMetrics = Arc::new(move || {
         let page = figures(&counted);
         Box::pin(async move { page })
@@ -30,9 +32,15 @@ pub(crate) fn routes(server: &Arc<Server>, metrics: Option<Metrics>) -> Router {
         guard: None,
     };
     let mut router = Router::new();
-    if server.fed.is_some() {
-        router = router.route("/redis", get(async move || fed_page::page(&shown).await));
-    }
+    router = match server.fed.is_some() {
+        true => router.route("/redis", get(async move || fed_page::page(&shown).await)),
+        false => router
+            .route("/redis", get(async move || own_page::page(&shown).await))
+            .route(
+                "/redis/import",
+                post(async move |body: Bytes| own_page::order(&imported, body).await),
+            ),
+    };
     let router = router
         .route("/version", get(version))
         .route("/redis/rdb", get(async move || rdb(&saved).await));
@@ -64,9 +72,17 @@ async fn rdb(server: &Server) -> Response {
                 .write_rdb(parts, &[("redis-ver", REDIS_VERSION)])
                 .map(|_| ())
         }),
+        Ok(Answer::Standing(_)) => is_loading(),
         Ok(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         Err(failure) => (StatusCode::SERVICE_UNAVAILABLE, failure.to_string()).into_response(),
     }
+}
+
+/// Says that there is no state to save at present.
+pub(crate) fn is_loading() -> Response {
+    let why =
+        "the data of another server is being brought over: nothing here is a state that it had";
+    (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 
 /// What the face counts.

@@ -1,6 +1,5 @@
 //! The face over real servers: clients are relayed, and operators have pages.
 
-mod import;
 mod orders;
 mod page;
 

@@ -1,7 +1,7 @@
 //! What operators see of a replica with a real server, at the admin address.
 
-use super::import;
 use crate::application::{Query, RedisApplication};
+use crate::import::{self, Target};
 use crate::quoted::quoted;
 use crate::rdb_body::file_of;
 use crate::server::since_epoch;
@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use quorate_core::ReplicaId;
 use quorate_face_common::{Console, Metrics, MoreMetrics, Page, Probing, add_routes, json};
-use quorate_redis_effects::{Role, StreamQuery};
+use quorate_redis_effects::{Import, Role, StreamQuery};
 use quorate_redis_relay::Board;
-use quorate_server::{Consistency, Handle};
+use quorate_server::{Consistency, Handle, REDIS_IMPORT_LEVEL};
 use std::sync::Arc;
 
 /// The pages for operators of a replica whose data is in a real server.
@@ -53,7 +53,14 @@ pub(super) fn routes(pages: &Arc<Pages>, metrics: Option<Metrics>) -> Router {
         .route(
             "/redis/import",
             post(async move |body: Bytes| {
-                import::order(&imported.handle, &imported.board, body).await
+                let stream = imported.board.status().stream;
+                let target = Target {
+                    epoch: stream.epoch,
+                    import: stream.import,
+                    level: REDIS_IMPORT_LEVEL,
+                };
+                let served = |epoch| imported.board.claim(epoch);
+                import::order(&imported.handle, target, body, served).await
             }),
         );
     add_routes(router, console)
@@ -117,6 +124,9 @@ fn lag(board: &Board) -> u64 {
 
 /// All that is committed, as the server saves it.
 async fn rdb(pages: &Pages) -> Response {
+    if pages.board.status().stream.import == Some(Import::Loading) {
+        return crate::page::is_loading();
+    }
     match pages.board.rdb().await {
         Ok(rdb) => file_of(rdb),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),

@@ -8,17 +8,25 @@ use axum::response::Response;
 use quorate_core::{Principal, Wire};
 use quorate_face_common::json;
 use quorate_redis_effects::{Command, Import, Outcome};
-use quorate_redis_relay::Board;
-use quorate_server::{Handle, REDIS_IMPORT_LEVEL};
+use quorate_server::Handle;
 
-/// Orders a command of an import; what it came to, in JSON.
-pub(super) async fn order(
+/// What this replica knows of the stream that another server's goes into.
+pub(crate) struct Target {
+    pub(crate) epoch: u64,
+    pub(crate) import: Option<Import>,
+    /// The feature level that imports into it take.
+    pub(crate) level: u32,
+}
+
+/// Orders a command of an import; what it came to, in JSON. `served` hears of the epoch in which clients are served
+/// again.
+pub(crate) async fn order(
     handle: &Handle<RedisApplication>,
-    board: &Board,
+    stream: Target,
     body: Bytes,
+    served: impl FnOnce(u64),
 ) -> Response {
     let conflict = |why: &str| answer(StatusCode::CONFLICT, "refused", why, (0, 0));
-    let stream = board.status().stream;
     let is_cutover = match Command::from_bytes(body.clone()) {
         Ok(Command::Import { .. } | Command::Imported { .. }) => false,
         Ok(Command::Cutover { .. }) => true,
@@ -30,8 +38,11 @@ pub(super) async fn order(
     match handle.status().await {
         Err(failure) => return unknown(&failure.to_string()),
         Ok(status) => {
-            if let Some(why) = status.lacks_level("imports", REDIS_IMPORT_LEVEL) {
-                return conflict(&why);
+            if let Some(why) = status.lacks_level("imports", stream.level) {
+                return match status.rises_to(stream.level) {
+                    true => unknown(&why),
+                    false => conflict(&why),
+                };
             }
         }
     }
@@ -45,7 +56,7 @@ pub(super) async fn order(
     match outcome {
         Outcome::Claimed { epoch, len } => {
             if is_cutover {
-                board.claim(epoch);
+                served(epoch);
             }
             done("begun", (epoch, len))
         }
@@ -71,7 +82,7 @@ fn answer(code: StatusCode, outcome: &str, why: &str, (epoch, len): (u64, u64)) 
 }
 
 /// How far an import is, as fields of the page for operators.
-pub(super) fn fields(import: Option<Import>) -> [(&'static str, String); 4] {
+pub(crate) fn fields(import: Option<Import>) -> [(&'static str, String); 4] {
     let (state, id, source, len) = match import {
         None => ("none", String::new(), 0, 0),
         Some(Import::Loading) => ("loading", String::new(), 0, 0),
