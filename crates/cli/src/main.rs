@@ -33,6 +33,7 @@ mod polling;
 mod progress;
 mod protocol_flags;
 mod quorums;
+mod rdb_hint;
 mod recode;
 mod redis;
 mod redis_endpoint;

@@ -4,9 +4,11 @@ mod cluster;
 mod convert;
 mod cutover;
 mod export;
+mod feed;
 mod follower;
 mod import;
 mod moving;
+mod own_commands;
 mod source;
 mod spool;
 
@@ -21,10 +23,12 @@ use quorate_server::first_url;
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where a replica says what its server does. Replicas without a real server have no such page.
+/// Where a replica says what its server does, or how far the data of another server is in its own store.
 const PAGE: &str = "/redis";
-/// Where the data of such replicas is, whatever their face.
+/// Where the data of replicas without a real server is.
 const OWN_STORE: &str = "the data of this cluster is in a store of Quorate's own";
+/// The role of such a replica on its page.
+const OWN: &str = "own";
 
 /// What to show or to change of the real servers behind the Redis face.
 #[derive(Subcommand, Debug)]
@@ -56,6 +60,8 @@ struct Server {
     /// The address for operators.
     url: String,
     page: Result<Value, String>,
+    /// The page of a replica that has a store of its own in the place of a server.
+    own: Option<Value>,
     /// When it was asked and when it had answered, by the clock of this machine, in us since the Unix epoch.
     asked_us: (i64, i64),
 }
@@ -146,17 +152,25 @@ fn servers(asked: &Asked) -> Result<Vec<Server>, Failure> {
 /// A replica, and what it says of its server.
 fn server(asked: &Asked, id: u16, url: &str) -> Server {
     let asked_us = clock_us();
-    let page = match asked.find(url, PAGE) {
+    let told: Result<Option<Value>, String> = match asked.find(url, PAGE) {
         Ok(Some(text)) => {
             serde_json::from_str(&text).map_err(|error| format!("{url}{PAGE}: {error}"))
         }
-        Ok(None) => Err(format!("it has no real server: {OWN_STORE}")),
+        Ok(None) => Ok(None),
         Err(why) => Err(why),
+    };
+    let without = || Err(format!("it has no real server: {OWN_STORE}"));
+    let (page, own) = match told {
+        Ok(Some(page)) if page["role"] == OWN => (without(), Some(page)),
+        Ok(Some(page)) => (Ok(page), None),
+        Ok(None) => (without(), None),
+        Err(why) => (Err(why), None),
     };
     Server {
         id,
         url: url.to_owned(),
         page,
+        own,
         asked_us: (asked_us, clock_us()),
     }
 }
@@ -201,20 +215,26 @@ fn table(servers: &[Server]) -> String {
 fn import_line(servers: &[Server]) -> String {
     let pages = servers
         .iter()
-        .filter_map(|server| server.page.as_ref().ok());
+        .filter_map(|server| server.page.as_ref().ok().or(server.own.as_ref()));
     let furthest = pages.max_by_key(|page| page["offset"].as_u64());
     let number = |name: &str| {
         furthest
             .and_then(|page| page[name].as_u64())
             .unwrap_or_default()
     };
-    match furthest.and_then(|page| page["import"].as_str()) {
-        Some("loading") => {
+    let own = furthest.filter(|page| page["role"] == OWN);
+    let failure = own.and_then(|page| page["failure"].as_str());
+    let import = furthest.and_then(|page| page["import"].as_str());
+    match (import, failure) {
+        (Some("loading"), Some(why)) => format!(
+            "import: {why}; begin it anew (quorate redis import), or give it up (quorate redis abandon)\n"
+        ),
+        (Some("loading"), None) => {
             "import: the data of another server is being brought over; no client is served until \
                             quorate redis cutover, or abandon\n"
                 .to_owned()
         }
-        Some("following") => format!(
+        (Some("following"), _) => format!(
             "import: everything of another server is here up to its offset {}; no client is served until quorate redis \
              cutover, or abandon\n",
             number("import_source") + number("offset").saturating_sub(number("import_len"))
@@ -246,18 +266,21 @@ mod tests {
                 id: 1,
                 url: String::new(),
                 page: page("executing", 1_000_000),
+                own: None,
                 asked_us: (1_000_000, 1_000_200),
             },
             Server {
                 id: 2,
                 url: String::new(),
                 page: Err("nobody answers".to_owned()),
+                own: None,
                 asked_us: (0, 0),
             },
             Server {
                 id: 3,
                 url: String::new(),
                 page: page("following", 3_500_000),
+                own: None,
                 asked_us: (1_001_000, 1_001_000),
             },
         ];

@@ -1,7 +1,7 @@
 //! The cluster that data is brought to: where it stands, and what is ordered there.
 
 use super::source::Trouble;
-use super::{Common, OWN_STORE, PAGE};
+use super::{Common, OWN, PAGE};
 use crate::Failure;
 use crate::endpoints::Asked;
 use quorate_core::Wire;
@@ -24,9 +24,8 @@ const SAY_AGAIN: Duration = Duration::from_secs(5);
 /// would last as long as an answer may.
 const SILENT: Duration = Duration::from_secs(10);
 /// What is told of clusters that have no stream which another server's could go into.
-const NO_STREAM: &str = "which cannot follow a running server: follow it with another cluster (quorate up --face redis \
-                         --redis-server), or have the other server refuse writes (CLIENT PAUSE 600000 WRITE), save it \
-                         (redis-cli --rdb FILE), and begin a cluster with that (quorate up --face redis --import FILE)";
+const NO_STREAM: &str = "which cannot follow a running server: follow it with a cluster of another kind (quorate up \
+                         --face redis, with or without --redis-server)";
 /// How often it is tried to begin an epoch where others do so, too.
 const BEGIN_TRIES: usize = 8;
 
@@ -43,7 +42,36 @@ pub(super) struct Standing {
     /// The replica that says so, as a place in `urls`.
     place: usize,
     version: Option<(Flavour, ServerVersion)>,
+    /// Whether the data is in the replica's own store.
+    is_own: bool,
+    /// Why its own store could not carry out what the other server did.
+    pub(super) failure: Option<String>,
 }
+
+/// What keeps the data of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Keeper {
+    /// Real servers, of this version at least.
+    Servers(Flavour, ServerVersion),
+    /// Quorate's own store.
+    Own,
+}
+
+impl Keeper {
+    /// The version that commands of an import name.
+    fn version(self) -> quorate_redis_effects::ServerVersion {
+        match self {
+            Keeper::Servers(flavour, version) => of_effects((flavour, version)),
+            Keeper::Own => OWN_VERSION,
+        }
+    }
+}
+
+/// The version whose commands Quorate's own store carries out.
+const OWN_VERSION: quorate_redis_effects::ServerVersion = quorate_redis_effects::ServerVersion {
+    flavour: quorate_redis_effects::Flavour::Redis,
+    number: (7, 0, 0),
+};
 
 /// What a command came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +149,7 @@ impl Cluster {
                         ..standing
                     });
                 }
-                Ok(None) => return Err(Trouble::Fatal(format!("{url}: {OWN_STORE}, {NO_STREAM}"))),
+                Ok(None) => return Err(Trouble::Fatal(too_old(url))),
                 Err(error) => why = error,
             }
         }
@@ -167,12 +195,16 @@ impl Cluster {
         Some(nearest.lag)
     }
 
-    /// The oldest version among the servers of the replicas.
-    pub(super) fn version(&self) -> Result<(Flavour, ServerVersion), Trouble> {
+    /// What keeps the data: where those are servers, with the oldest version among them.
+    pub(super) fn keeper(&self) -> Result<Keeper, Trouble> {
         let standings = self.standings()?;
+        if standings.iter().any(|standing| standing.is_own) {
+            return Ok(Keeper::Own);
+        }
         let versions = standings.iter().filter_map(|standing| standing.version);
-        versions
-            .min()
+        let oldest = versions.min();
+        oldest
+            .map(|(flavour, version)| Keeper::Servers(flavour, version))
             .ok_or_else(|| Trouble::Fatal("no replica says which server it runs".to_owned()))
     }
 
@@ -201,11 +233,7 @@ impl Cluster {
                     Some(None) => String::new(),
                     None => text,
                 },
-                Ok((404, _)) => {
-                    return Err(Trouble::Fatal(format!(
-                        "{url}: it is of an older version, which knows nothing of imports"
-                    )));
-                }
+                Ok((404, _)) => return Err(Trouble::Fatal(too_old(url))),
                 Ok((409, text)) => return Err(Trouble::Fatal(reason(&text))),
                 Ok((_, text)) => reason(&text),
                 Err(why) => {
@@ -244,12 +272,35 @@ impl Cluster {
             .is_ok_and(|standing| standing.epoch > *epoch)
     }
 
+    /// Whether the replicas know of imports: one that changes nothing is asked for.
+    pub(super) fn check_level(&mut self, keeper: Keeper) -> Result<(), Trouble> {
+        let nothing = Command::Import {
+            over: u64::MAX,
+            at: None,
+            is_anew: false,
+            version: keeper.version(),
+        };
+        self.order(&nothing).map(drop)
+    }
+
+    /// Why a piece of the stream was not taken, which belongs to an epoch.
+    pub(super) fn why_not(&self, epoch: u64) -> Trouble {
+        let standing = self.standing().ok();
+        let standing = standing.filter(|standing| standing.epoch > epoch);
+        match standing.and_then(|standing| standing.failure) {
+            Some(why) => Trouble::Fatal(why),
+            None => {
+                Trouble::Broken("another import goes on, or clients are served already".to_owned())
+            }
+        }
+    }
+
     /// Begins an epoch of an import at a length of the stream: its number.
     pub(super) fn begin(
         &mut self,
         standing: &Standing,
         is_anew: bool,
-        version: (Flavour, ServerVersion),
+        keeper: Keeper,
     ) -> Result<u64, Trouble> {
         let (mut over, at) = (standing.epoch, standing.len);
         for _ in 0..BEGIN_TRIES {
@@ -257,12 +308,17 @@ impl Cluster {
                 over,
                 at: Some(at),
                 is_anew,
-                version: of_effects(version),
+                version: keeper.version(),
             };
             match self.order(&import)? {
                 Ordered::Begun { epoch, .. } => return Ok(epoch),
-                // This one, whose answer was lost, or an executor that was asked for.
-                Ordered::Elsewhere { epoch, len } if len == at && epoch != over => over = epoch,
+                // This one, whose answer was lost, or an executor that was asked for; unless clients are served by now.
+                Ordered::Elsewhere { epoch, len } if len == at && epoch != over => {
+                    if standing.import.is_some() && self.standing()?.import.is_none() {
+                        break;
+                    }
+                    over = epoch;
+                }
                 _ => break,
             }
         }
@@ -282,6 +338,10 @@ fn of_effects(
         },
         number: (version.major, version.minor, version.patch),
     }
+}
+
+fn too_old(url: &str) -> String {
+    format!("{url}: it is of an older version, which knows nothing of imports into what it has")
 }
 
 /// What a page of a replica says, or why nothing can follow another server there.
@@ -308,14 +368,20 @@ fn standing(text: &str) -> Result<Standing, String> {
         }
         _ => None,
     };
+    let is_own = page["role"] == OWN;
     Ok(Standing {
         epoch: number("epoch"),
         len: number("offset"),
         import,
-        is_executing: page["role"] == "executing",
+        is_executing: page["role"] == "executing" || is_own && import.is_none(),
         lag: number("lag_bytes"),
         place: 0,
         version: page["server"].as_str().and_then(version),
+        is_own,
+        failure: page["failure"]
+            .as_str()
+            .filter(|_| is_own)
+            .map(str::to_owned),
     })
 }
 

@@ -93,9 +93,11 @@ pub(super) fn run(options: &CutoverOptions) -> Result<(), Failure> {
 fn follows(standing: &Standing) -> Result<Follows, Failure> {
     match standing.import {
         Some(Import::Following(follows)) => Ok(follows),
-        Some(Import::Loading) => Err(Failure::Failed(
-            "the data of the other server is not all here yet: wait until quorate redis import says so".to_owned(),
-        )),
+        Some(Import::Loading) => Err(Failure::Failed(match &standing.failure {
+            Some(why) => why.clone(),
+            None => "the data of the other server is not all here yet: wait until quorate redis import says so"
+                .to_owned(),
+        })),
         None => Err(Failure::Failed(
             "this cluster follows no other server: begin with quorate redis import".to_owned(),
         )),

@@ -5,20 +5,22 @@
 //! effects of nobody. What the other server does since then are effects as they are, and the place that both streams
 //! have in common is part of the cluster's state: whoever follows next goes on from there.
 
-use super::Common;
-use super::cluster::{Cluster, Ordered, Standing};
+use super::cluster::{Cluster, Keeper, Ordered, Standing};
 use super::convert::commands_of;
+use super::feed::{Feed, PIECE_BYTES, emptying};
 use super::follower::{Begun, Follower, Wanted};
+use super::own_commands::own_commands_of;
 use super::source::{SourceAddress, SourceOptions, Trouble, follows};
 use super::spool::Spool;
+use super::{Common, OWN_STORE};
 use crate::Failure;
+use crate::face::RedisStore;
 use crate::progress::Progress;
 use crate::redis_options::RedisServerOptions;
 use clap::Args;
-use quorate_redis_effects::{Command, Follows, Import, REPLICATION_ID_BYTES, Units};
+use quorate_redis_effects::{Command, Follows, Import, REPLICATION_ID_BYTES};
 use quorate_redis_process::{Flavour, ServerBinary, ServerVersion};
 use quorate_redis_rdb::{Fault, Reader};
-use quorate_resp::encode_request;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
@@ -27,14 +29,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are ordered at a time, at most.
-const PIECE_BYTES: u64 = 1 << 20;
-/// Bytes that a replica's server may be behind before no more is ordered for a while.
-const LAG_BYTES_MAX: u64 = 64 << 20;
-/// How often it is looked how far the servers are behind, in bytes.
-const LAG_EACH_BYTES: u64 = 16 << 20;
-/// How long that may last.
-const LAG_WITHIN: Duration = Duration::from_secs(60);
 /// How often the cluster is looked at while nothing comes.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// The pause before the other server is followed again.
@@ -42,15 +36,13 @@ const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
 /// How long nothing may hold up a look at what was received.
 const SHOW_AGAIN: Duration = Duration::from_millis(200);
 
-/// What makes a server empty.
-const EMPTYING: [&[&str]; 3] = [&["SELECT", "0"], &["FLUSHALL"], &["FUNCTION", "FLUSH"]];
-
 /// The options of `quorate redis import`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The cluster has to have real servers (quorate up --face redis --redis-server) and no data. From the \
-                  first moment it serves no client, until quorate redis cutover. If this process ends, the same \
-                  command goes on from where it was.\n\n\
+    after_help = "The cluster has to be empty, and its data in Quorate's own store (quorate up --face redis) or in \
+                  real servers (with --redis-server, which has to be given here, too). From the first moment it \
+                  serves no client, until quorate redis cutover. If this process ends, the same command goes on from \
+                  where it was.\n\n\
                   Example:\n  quorate redis import --from 10.0.0.7:6379 --endpoints redis://127.0.0.1:6379\n  quorate \
                   redis cutover --from 10.0.0.7:6379 --endpoints redis://127.0.0.1:6379"
 )]
@@ -79,21 +71,23 @@ pub(crate) struct AbandonOptions {
 
 /// How a session of following ended.
 enum Ended {
-    /// Clients are served by the cluster.
-    CutOver,
+    /// Clients are served by the cluster: it was cut over, or the import was given up.
+    Served,
 }
 
 /// What is brought over, and with what.
 struct Importing {
     cluster: Cluster,
     source: Arc<SourceAddress>,
-    binary: ServerBinary,
-    version: (Flavour, ServerVersion),
+    /// What keeps the cluster's data.
+    keeper: Keeper,
+    /// What turns an RDB into commands for servers.
+    binary: Option<ServerBinary>,
     scratch: Scratch,
     progress: Progress,
     /// Whether the other server has answered once: its address is right.
     has_reached: bool,
-    /// Whether this process has begun an import.
+    /// Whether this process has begun an import, or has seen one that goes on.
     has_begun: bool,
     /// Whether it was said that everything is there, since it was last brought over.
     has_said: bool,
@@ -125,15 +119,25 @@ impl Drop for Scratch {
 pub(super) fn run(options: &ImportOptions) -> Result<(), Failure> {
     let source = Arc::new(options.source.open()?);
     // A cluster that cannot follow says so, whatever this machine has installed.
-    let cluster = Cluster::open(&options.common)?;
-    let version = cluster.version()?;
-    let binary = options.server.binary().map_err(Failure::Usage)?;
-    check_servers(&binary, version)?;
+    let mut cluster = Cluster::open(&options.common)?;
+    let keeper = cluster.keeper()?;
+    let binary = match keeper {
+        Keeper::Own => {
+            check_own(&options.server)?;
+            None
+        }
+        Keeper::Servers(flavour, version) => {
+            let binary = options.server.binary().map_err(Failure::Usage)?;
+            check_servers(&binary, (flavour, version))?;
+            Some(binary)
+        }
+    };
+    cluster.check_level(keeper)?;
     let mut importing = Importing {
         cluster,
         source,
+        keeper,
         binary,
-        version,
         scratch: Scratch::create(options.scratch_dir.as_deref())?,
         progress: Progress::new(1),
         has_reached: false,
@@ -145,9 +149,9 @@ pub(super) fn run(options: &ImportOptions) -> Result<(), Failure> {
         let ended = importing.session();
         importing.progress.end();
         match ended {
-            Ok(Ended::CutOver) => {
+            Ok(Ended::Served) => {
                 println!(
-                    "cut over: clients are served by the cluster, and {place} is not followed any more"
+                    "ended: clients are served by the cluster, and {place} is not followed any more"
                 );
                 return Ok(());
             }
@@ -169,10 +173,10 @@ pub(super) fn abandon(options: &AbandonOptions) -> Result<(), Failure> {
             "no import goes on in this cluster: there is nothing to abandon".to_owned(),
         ));
     }
-    let version = cluster.version()?;
-    let epoch = cluster.begin(&standing, true, version)?;
+    let keeper = cluster.keeper()?;
+    let epoch = cluster.begin(&standing, true, keeper)?;
     let mut feed = Feed::new(epoch, standing.len);
-    feed.push(&mut cluster, &emptying())?;
+    feed.push(&mut cluster, &emptying(keeper))?;
     let follows = Follows {
         id: [b'0'; REPLICATION_ID_BYTES],
         source: 0,
@@ -183,6 +187,17 @@ pub(super) fn abandon(options: &AbandonOptions) -> Result<(), Failure> {
     cluster.order(&Command::Cutover { epoch, len_min })?;
     println!("abandoned: the cluster is empty, and serves clients");
     Ok(())
+}
+
+/// Whether nothing is asked of real servers, where the data is in Quorate's own store.
+fn check_own(options: &RedisServerOptions) -> Result<(), Failure> {
+    let asked = options.other_store(RedisStore::Embedded);
+    match asked.map_err(Failure::Usage)? {
+        None => Ok(()),
+        Some(_) => Err(Failure::Usage(format!(
+            "{OWN_STORE}: leave --redis-server and --redis-mode out"
+        ))),
+    }
 }
 
 /// Whether the server here may write the commands for those of the cluster.
@@ -204,64 +219,6 @@ fn two_numbers((flavour, version): (Flavour, ServerVersion)) -> (Flavour, Server
     (flavour, ServerVersion::new(version.major, version.minor, 0))
 }
 
-fn emptying() -> Vec<u8> {
-    let mut out = Vec::new();
-    for words in EMPTYING {
-        encode_request(words, &mut out);
-    }
-    out
-}
-
-/// Bytes of a stream on their way into that of the cluster.
-struct Feed {
-    epoch: u64,
-    units: Units,
-    /// Bytes until the servers are looked at.
-    until_look: u64,
-}
-
-impl Feed {
-    fn new(epoch: u64, len: u64) -> Feed {
-        Feed {
-            epoch,
-            units: Units::new(len),
-            until_look: LAG_EACH_BYTES,
-        }
-    }
-
-    /// Has whole units ordered; what is left waits for more.
-    fn push(&mut self, cluster: &mut Cluster, bytes: &[u8]) -> Result<(), Trouble> {
-        let pushed = self.units.push(bytes);
-        pushed.map_err(|why| Trouble::Fatal(format!("what came cannot be followed: {why}")))?;
-        while let Some(piece) = self.units.take(PIECE_BYTES) {
-            let bytes = piece.bytes.len() as u64;
-            let effects = Command::Effects {
-                epoch: self.epoch,
-                start: piece.start,
-                bytes: piece.bytes,
-                last: piece.last,
-            };
-            match cluster.order(&effects)? {
-                Ordered::Accepted => {}
-                _ => {
-                    return Err(Trouble::Broken(
-                        "another import goes on, or clients are served already".to_owned(),
-                    ));
-                }
-            }
-            self.until_look = self.until_look.saturating_sub(bytes);
-            if self.until_look == 0 {
-                self.until_look = LAG_EACH_BYTES;
-                let began = Instant::now();
-                while cluster.lag() > LAG_BYTES_MAX && began.elapsed() < LAG_WITHIN {
-                    std::thread::sleep(LOOK_AGAIN);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Importing {
     /// Follows until that ends.
     fn session(&mut self) -> Result<Ended, Trouble> {
@@ -277,7 +234,7 @@ impl Importing {
             self.has_reached = true;
         }
         let place = match standing.import {
-            None if self.has_begun => return Ok(Ended::CutOver),
+            None if self.has_begun => return Ok(Ended::Served),
             None => {
                 self.check_empty()?;
                 None
@@ -288,6 +245,7 @@ impl Importing {
                 Some((id, follows.source_at(standing.len)))
             }
         };
+        self.has_begun |= standing.import.is_some();
         let spool = Spool::create(&self.scratch.0.join("stream"));
         let spool = spool.map_err(|error| Trouble::Fatal(error.to_string()))?;
         let spool = Arc::new(spool);
@@ -330,7 +288,11 @@ impl Importing {
         let runtime = runtime.map_err(|error| Trouble::Fatal(error.to_string()))?;
         let asked = async { self.source.connect().await?.info().await };
         let theirs = runtime.block_on(asked)?.version;
-        let ours = two_numbers((self.binary.flavour, self.binary.version));
+        // What Quorate's own store does not have is named when it comes.
+        let Some(binary) = &self.binary else {
+            return Ok(());
+        };
+        let ours = two_numbers((binary.flavour, binary.version));
         if follows(ours, theirs) {
             return Ok(());
         }
@@ -341,7 +303,7 @@ impl Importing {
             theirs.0.name(),
             theirs.1.major,
             theirs.1.minor,
-            self.binary
+            binary
         )))
     }
 
@@ -367,7 +329,7 @@ impl Importing {
 
     /// Goes on with a stream of which everything up to an offset is here.
     fn go_on(&mut self, standing: &Standing, id: &str, source: u64) -> Result<Feed, Trouble> {
-        let epoch = self.cluster.begin(standing, false, self.version)?;
+        let epoch = self.cluster.begin(standing, false, self.keeper)?;
         self.has_begun = true;
         let len = standing.len;
         self.common_place(epoch, id, (source, len))?;
@@ -384,17 +346,20 @@ impl Importing {
     ) -> Result<Feed, Trouble> {
         self.progress.say("turning it into commands");
         let place = &self.source.place;
-        let commands = commands_of(rdb, &self.binary, &self.scratch.0);
+        let commands = match &self.binary {
+            Some(binary) => commands_of(rdb, binary, &self.scratch.0),
+            None => own_commands_of(rdb, &self.scratch.0),
+        };
         let commands = commands.map_err(|why| Trouble::Fatal(format!("{place}: {why}")))?;
         // The space is needed for what comes.
         let _ = fs::remove_file(rdb);
         let of_file = |error: io::Error| Trouble::Fatal(format!("{}: {error}", commands.display()));
         let mut file = File::open(&commands).map_err(of_file)?;
         let bytes = file.metadata().map_err(of_file)?.len();
-        let epoch = self.cluster.begin(standing, true, self.version)?;
+        let epoch = self.cluster.begin(standing, true, self.keeper)?;
         (self.has_begun, self.has_said) = (true, false);
         let mut feed = Feed::new(epoch, standing.len);
-        feed.push(&mut self.cluster, &emptying())?;
+        feed.push(&mut self.cluster, &emptying(self.keeper))?;
         let progress = Progress::new(bytes);
         let (mut buffer, mut read) = (vec![0; PIECE_BYTES as usize], 0);
         loop {
@@ -425,7 +390,7 @@ impl Importing {
         let follows = Follows { id, source, len };
         match self.cluster.order(&Command::Imported { epoch, follows })? {
             Ordered::Accepted => Ok(()),
-            _ => Err(Trouble::Broken("another import goes on".to_owned())),
+            _ => Err(self.cluster.why_not(epoch)),
         }
     }
 
@@ -445,11 +410,14 @@ impl Importing {
             looked = Instant::now();
             let standing = self.cluster.standing();
             if let Ok(standing) = &standing {
+                if standing.failure.is_some() && standing.epoch > feed.epoch {
+                    return Err(self.cluster.why_not(feed.epoch));
+                }
                 match standing.import {
                     Some(Import::Following(follows)) => {
                         spool.note_safe(follows.source_at(standing.len));
                     }
-                    None if standing.epoch > feed.epoch => return Ok(Ended::CutOver),
+                    None if standing.epoch > feed.epoch => return Ok(Ended::Served),
                     _ => {}
                 }
             }

@@ -145,6 +145,7 @@ mod tests {
     fn server(id: u16, page: Result<serde_json::Value, &str>) -> Server {
         Server {
             id,
+            own: None,
             url: String::new(),
             page: page.map_err(str::to_owned),
             asked_us: (0, 0),

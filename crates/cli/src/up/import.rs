@@ -4,11 +4,12 @@ use super::begin::Beginning;
 use crate::Failure;
 use crate::face::RedisStore;
 use crate::progress::Progress;
+use crate::rdb_hint::hinted;
 use crate::redis_options::RedisServerOptions;
 use quorate_face_redis::RedisApplication;
 use quorate_redis_effects::{Files, GENESIS_OFFSET, Rdb, RdbWriter, STREAM_ID, Shared, Stream};
 use quorate_redis_process::{Launcher, LauncherOptions, ServerUsers};
-use quorate_redis_rdb::{Fault, RdbError, copy_for_stream};
+use quorate_redis_rdb::copy_for_stream;
 use quorate_redis_relay::RdbFiles;
 use quorate_redis_store::Store;
 use quorate_server::found_cluster;
@@ -154,16 +155,6 @@ impl Import<'_> {
             .filter_map(|line| line.split_once(":keys="));
         let counts = counts.filter_map(|(_, rest)| rest.split(',').next()?.parse::<u64>().ok());
         Ok(counts.sum())
-    }
-}
-
-/// What is wrong with a file for the own store, and what would help.
-fn hinted(why: &RdbError) -> String {
-    match why.fault {
-        Fault::Refused(_) => format!(
-            "{why}, which Quorate's own store does not have; a real server takes the file as it is (--redis-server)"
-        ),
-        _ => why.to_string(),
     }
 }
 

@@ -5,6 +5,7 @@ mod faults;
 mod files;
 mod hostile;
 mod moving;
+mod own;
 mod single;
 mod sources;
 mod times;

@@ -19,7 +19,7 @@ use quorate_tooling::terminal::say;
 use quorate_tooling::units;
 
 use crate::cluster::Cluster;
-use contents::{Contents, fill};
+use contents::{Contents, KINDS, OWN_KINDS, fill};
 use server::Server;
 use writers::{Pace, Writers};
 
@@ -41,6 +41,9 @@ pub struct RedisMoveArgs {
     /// The Redis or Valkey executable
     #[arg(long, env = "REDIS_SERVER", default_value = "redis-server")]
     redis_server: PathBuf,
+    /// Move it into Quorate's own store, and fill the server with what that has
+    #[arg(long)]
+    embedded: bool,
     /// The protocol of the cluster
     #[arg(long, default_value = "rabia")]
     protocol: String,
@@ -62,24 +65,27 @@ pub fn run(args: &RedisMoveArgs) -> Result<(), String> {
     let folder = |name: &str| directory.path().join(name);
     let source = Server::start(&args.redis_server, &folder("source"), args.patience)?;
     let began = Instant::now();
-    fill(&source, args.keys)?;
+    let kinds = if args.embedded { OWN_KINDS } else { KINDS };
+    fill(&source, args.keys, kinds)?;
     step("filled", &format!("{} keys", args.keys), began);
 
     let options = [
         "--face=redis".to_owned(),
         format!("--protocol={}", args.protocol),
-        format!("--redis-server={}", args.redis_server.display()),
     ];
-    let options = [&options[..], &args.quorate_option].concat();
+    let server = format!("--redis-server={}", args.redis_server.display());
+    let server = if args.embedded { vec![] } else { vec![server] };
+    let options = [&options[..], &server, &args.quorate_option].concat();
     let cluster = Cluster::quorate(&binary, REPLICAS, args.place.parent(), &options)?;
     let endpoints = cluster.endpoints.join(",");
     let pace = Pace::new(args.rate, args.writers);
-    let writers = Writers::start(&source, args.writers, args.keys, pace)?;
+    let writers = Writers::start(&source, args.writers, (args.keys, kinds), pace)?;
     let began = Instant::now();
     let import = Import {
         binary: &binary,
         directory: directory.path(),
         endpoints: &endpoints,
+        server: &server,
     };
     let _import = import.start(&source, args)?;
     let during = format!("{} writes meanwhile", writers.done());
@@ -126,6 +132,8 @@ struct Import<'a> {
     binary: &'a Path,
     directory: &'a Path,
     endpoints: &'a str,
+    /// The option that names the real server of the cluster, if it has one.
+    server: &'a [String],
 }
 
 impl Import<'_> {
@@ -135,14 +143,14 @@ impl Import<'_> {
             "redis".to_owned(),
             "import".to_owned(),
             format!("--from={}", source.place()),
-            format!("--redis-server={}", args.redis_server.display()),
             format!("--scratch-dir={}", self.directory.display()),
             format!("--endpoints={}", self.endpoints),
         ];
+        let arguments = [&arguments[..], self.server].concat();
         let log = self.directory.join("import.log");
         let launch = Launch {
             output: StandardOutput::Read,
-            ..Launch::new(self.binary, arguments.into(), log)
+            ..Launch::new(self.binary, arguments, log)
         };
         let mut import = launch.start()?;
         let deadline = Instant::now() + args.patience;

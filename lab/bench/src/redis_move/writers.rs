@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use quorate_resp::encode_request;
 
-use super::contents::{KINDS, name_of};
+use super::contents::name_of;
 use super::server::{Connection, Server};
 
 /// Requests of a client that are sent at once.
@@ -52,7 +52,7 @@ impl Writers {
     pub(super) fn start(
         server: &Server,
         count: usize,
-        keys: u64,
+        (keys, kinds): (u64, u64),
         pace: Pace,
     ) -> Result<Writers, String> {
         let mut writers = Writers {
@@ -64,7 +64,7 @@ impl Writers {
             let connection = server.connect()?;
             writers.sockets.push(connection.socket()?);
             let done = Arc::clone(&writers.done);
-            let write = move || write(connection, (seed as u64, keys), pace, &done);
+            let write = move || write(connection, (seed as u64, keys, kinds), pace, &done);
             writers.threads.push(std::thread::spawn(write));
         }
         Ok(writers)
@@ -90,7 +90,12 @@ impl Drop for Writers {
 }
 
 /// Changes keys of every kind, and counts what was acknowledged, until there is no answer.
-fn write(mut connection: Connection, (seed, keys): (u64, u64), pace: Pace, done: &AtomicU64) {
+fn write(
+    mut connection: Connection,
+    (seed, keys, kinds): (u64, u64, u64),
+    pace: Pace,
+    done: &AtomicU64,
+) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut due = Instant::now();
     loop {
@@ -101,7 +106,7 @@ fn write(mut connection: Connection, (seed, keys): (u64, u64), pace: Pace, done:
         for _ in 0..BATCH {
             let number = rng.u64(0..keys);
             let (name, value) = (name_of(number), rng.u32(..).to_string());
-            let words: Vec<&str> = match number % KINDS {
+            let words: Vec<&str> = match number % kinds {
                 5 => vec!["HINCRBY", &name, "count", "1"],
                 6 => vec!["LPUSH", &name, &value],
                 7 => vec!["SPOP", &name],

@@ -54,7 +54,7 @@ fn a_running_server_is_followed_and_taken_over_from() {
     let said = cut_over(&["--from", &source.place], &up);
     println!("{said}");
     assert!(said.contains("nobody took writes for "), "{said}");
-    importing.expect("cut over: ");
+    importing.expect("ended: ");
     let done = writer.done.load(Ordering::Relaxed);
     writer.is_over.store(true, Ordering::Relaxed);
     let mut there = Client::connect(&source.place);

@@ -3,7 +3,7 @@
 use super::server;
 use crate::support::resp::Client;
 use crate::support::{PATIENCE, Up, free_ports, output, quorate};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -108,14 +108,20 @@ pub(super) struct Importing {
 }
 
 impl Importing {
-    /// Starts it with these options for the other server.
+    /// Starts it with these options for the other server, for a cluster over real servers.
     pub(super) fn start(from: &[&str], up: &Up) -> Importing {
         let server = server().unwrap();
+        Importing::start_own(&[&[&server[..]], from].concat(), up)
+    }
+
+    /// Starts it with these options for the other server, for a cluster with Quorate's own store.
+    pub(super) fn start_own(from: &[&str], up: &Up) -> Importing {
         let mut child = quorate()
-            .args(["redis", "import", &server])
+            .args(["redis", "import"])
             .args(from)
             .args(["--endpoints", &up.urls[1..].join(",")])
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
@@ -127,6 +133,15 @@ impl Importing {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         assert!(line.starts_with(beginning), "{line}");
+    }
+
+    /// Waits until it fails: what it says.
+    pub(super) fn failure(mut self) -> String {
+        let mut said = String::new();
+        let errors = self.child.stderr.as_mut().unwrap();
+        errors.read_to_string(&mut said).unwrap();
+        assert!(!self.child.wait().unwrap().success(), "{said}");
+        said
     }
 }
 
@@ -207,15 +222,11 @@ impl Writer {
     }
 }
 
-/// Values of types that only real servers have, a key with an end, another database, and a library.
-pub(super) fn fill(place: &str) {
+/// Values of every type that Quorate's own store has, a key with an end, and another database.
+pub(super) fn fill_own(place: &str) {
     let mut client = Client::connect(place);
     for words in [
-        "xadd orders 1-1 f v",
-        "xgroup create orders g 0",
-        "xreadgroup group g me streams orders >",
         "zadd sorted 1.5 m inf n",
-        "pfadd guessed a b c",
         "set lasting 1 pxat 4102444800000",
         "select 9",
         "set other 1",
@@ -228,6 +239,21 @@ pub(super) fn fill(place: &str) {
     client.say("select 0");
     assert_eq!(client.say(&format!("hset fields{fields}")), "2000");
     assert_eq!(client.say(&format!("sadd chosen{members}")), "20000");
+}
+
+/// Beside those, values of types that only real servers have, and a library.
+pub(super) fn fill(place: &str) {
+    fill_own(place);
+    let mut client = Client::connect(place);
+    for words in [
+        "xadd orders 1-1 f v",
+        "xgroup create orders g 0",
+        "xreadgroup group g me streams orders >",
+        "pfadd guessed a b c",
+    ] {
+        let said = client.ask(words);
+        assert!(!format!("{said:?}").contains("Error"), "{words}: {said:?}");
+    }
     let code = "#!lua name=l\nredis.register_function('f',function()return(7)end)";
     let mut request = Vec::new();
     quorate_resp::encode_request(&["FUNCTION", "LOAD", code], &mut request);

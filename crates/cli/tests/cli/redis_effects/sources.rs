@@ -204,7 +204,7 @@ fn an_import_goes_on_whatever_becomes_of_the_other_server() {
     let said = cut_over(&stopped, &up);
     let says = "takes writes, if anybody sends some";
     assert!(said.contains(says), "{said}");
-    importing.expect("cut over: ");
+    importing.expect("ended: ");
     signal(up.pids[&1], Signal::CONT);
     assert_eq!(contents(&up.urls[1]), contents(&secured.source.place));
     expect_equal_by(&up, contents);
