@@ -16,11 +16,15 @@ pub struct Intake {
 impl Intake {
     /// Carries a command out: what it came to, and the whole units that are accepted with it. Nobody executes here, so
     /// a claim is refused; and whoever sends the stream waits for each piece, so none is kept that is ahead.
-    pub fn carry_out(&mut self, admission: Admission, body: &Bytes) -> (Outcome, Vec<Bytes>) {
-        let refused = match Command::from_bytes(body.clone()) {
+    pub fn carry_out(
+        &mut self,
+        admission: Admission,
+        command: Result<Command, WireError>,
+    ) -> (Outcome, Vec<Bytes>) {
+        let refused = match &command {
             Ok(Command::Claim { .. }) => Some(Outcome::Malformed),
             Ok(Command::Effects { epoch, start, .. })
-                if epoch == self.state.stream.epoch && start > self.state.end() =>
+                if *epoch == self.state.stream.epoch && *start > self.state.end() =>
             {
                 let len = self.state.stream.len;
                 Some(Outcome::Beyond { len })
@@ -30,11 +34,11 @@ impl Intake {
         if let Some(outcome) = refused {
             return (outcome, Vec::new());
         }
-        let (outcome, change) = self.state.carry_out(admission, body);
+        let (outcome, change) = self.state.carry_out(admission, command);
         (outcome, change.bytes)
     }
 
-    /// Where the stream stands.
+    /// The epoch, the length and the import of the stream.
     #[must_use]
     pub fn stream(&self) -> &StreamState {
         &self.state.stream
@@ -52,8 +56,7 @@ impl Intake {
         self.state.unit_bytes
     }
 
-    /// What came cannot be carried out: nothing of this epoch is accepted any more, and everything has to be brought
-    /// over anew.
+    /// Ends the epoch, since what came cannot be carried out: everything has to be brought over anew.
     pub fn fail(&mut self) {
         self.state.fail();
     }

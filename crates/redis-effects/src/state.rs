@@ -7,7 +7,7 @@ use crate::command::{Command, Follows, Import, Outcome, ServerVersion};
 use crate::mutant::Mutant;
 use crate::shared::{Claimed, StreamState};
 use bytes::Bytes;
-use quorate_core::{Admission, ReplicaId, Wire};
+use quorate_core::{Admission, ReplicaId, WireError};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -46,9 +46,13 @@ impl State {
         self.stream.len + self.unit_bytes
     }
 
-    pub(crate) fn carry_out(&mut self, admission: Admission, body: &Bytes) -> (Outcome, Change) {
+    pub(crate) fn carry_out(
+        &mut self,
+        admission: Admission,
+        command: Result<Command, WireError>,
+    ) -> (Outcome, Change) {
         let mut change = Change::default();
-        let outcome = match Command::from_bytes(body.clone()) {
+        let outcome = match command {
             Err(_) => Outcome::Malformed,
             Ok(_) if admission == Admission::Nothing => Outcome::NoSpace,
             Ok(Command::Claim {
@@ -180,7 +184,7 @@ impl State {
         Outcome::Claimed { epoch, len }
     }
 
-    /// What was accepted of another server's stream cannot be carried out: it has to be brought over anew.
+    /// Ends the epoch of an import whose stream cannot be carried out: everything has to be brought over anew.
     pub(crate) fn fail(&mut self) {
         self.stream.import = Some(Import::Loading);
         self.begin_epoch(None, &mut Change::default());

@@ -84,7 +84,9 @@ impl Application for Stream {
 
     fn apply(&mut self, at: At, body: &Bytes, _: &[Payload]) -> Bytes {
         debug_assert!(self.attempts.is_empty(), "decided behind what is not");
-        let (outcome, change) = self.state.carry_out(at.admission, body);
+        let (outcome, change) = self
+            .state
+            .carry_out(at.admission, Command::from_bytes(body.clone()));
         self.publish(change);
         outcome.to_bytes()
     }
@@ -102,7 +104,9 @@ impl Application for Stream {
 
     fn attempt(&mut self, at: At, body: &Bytes) -> Bytes {
         let before = self.state.clone();
-        let (outcome, change) = self.state.carry_out(at.admission, body);
+        let (outcome, change) = self
+            .state
+            .carry_out(at.admission, Command::from_bytes(body.clone()));
         self.attempts.push_back(Attempt { before, change });
         outcome.to_bytes()
     }

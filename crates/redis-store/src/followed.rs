@@ -86,18 +86,19 @@ impl fmt::Display for Failed {
     }
 }
 
-/// What a command has begun or ended, or what is to be carried out.
+/// What a command of the log asks of the store.
 #[derive(Debug)]
-pub(crate) enum Turn {
-    /// Everything is to go, and keys stay beyond their ends.
-    Begun,
-    /// Clients are served, and keys end in time.
-    Ended,
-    /// The stream goes on with these whole units, if any.
-    Goes(Vec<Bytes>),
+pub(crate) enum Transition {
+    /// An import begins: the store is emptied, and keys stay beyond their ends.
+    Begin,
+    /// The import is over: clients are served, and keys end in time.
+    End,
+    /// These whole units are to be carried out, if any.
+    Continue(Vec<Bytes>),
 }
 
 impl Followed {
+    /// Where the stream stands, and why it failed if it did.
     pub(crate) fn standing(&self) -> Standing {
         let stream = self.intake.stream();
         Standing {
@@ -113,6 +114,11 @@ impl Followed {
         self.intake.stream().import.is_some()
     }
 
+    /// Whether only a part of what the other server has is here.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.intake.stream().import == Some(Import::Loading)
+    }
+
     /// Whether anything was ever followed.
     pub(crate) fn is_used(&self) -> bool {
         self.intake.stream().epoch > 0
@@ -124,37 +130,35 @@ impl Followed {
         &mut self,
         admission: Admission,
         body: &Bytes,
-        has_keys: bool,
-    ) -> (Outcome, Turn) {
+        has_keys: impl FnOnce() -> bool,
+    ) -> (Outcome, Transition) {
         let before = *self.intake.stream();
-        let begins = matches!(
-            Command::from_bytes(body.clone()),
-            Ok(Command::Import { .. })
-        );
-        let is_refused = match begins {
-            true => has_keys && before.import.is_none(),
-            false => self.failure.is_some(),
+        let command = Command::from_bytes(body.clone());
+        let is_refused = match command {
+            Ok(Command::Import { .. }) => before.import.is_none() && has_keys(),
+            _ => self.failure.is_some(),
         };
         if is_refused {
             let (epoch, len) = (before.epoch, before.len);
-            return (Outcome::Elsewhere { epoch, len }, Turn::Goes(Vec::new()));
+            let nothing = Transition::Continue(Vec::new());
+            return (Outcome::Elsewhere { epoch, len }, nothing);
         }
-        let (outcome, accepted) = self.intake.carry_out(admission, body);
+        let (outcome, accepted) = self.intake.carry_out(admission, command);
         let now = self.intake.stream();
-        let turn = match (now.epoch > before.epoch, now.import) {
+        let transition = match (now.epoch > before.epoch, now.import) {
             (true, Some(Import::Loading)) => {
                 (self.db, self.failure) = (0, None);
-                Turn::Begun
+                Transition::Begin
             }
-            (true, None) => Turn::Ended,
-            _ => Turn::Goes(accepted),
+            (true, None) => Transition::End,
+            _ => Transition::Continue(accepted),
         };
         if self.intake.unit_bytes() > UNIT_BYTES_MAX {
             let begin = self.intake.unit().first().map(|part| begin_of(part));
             let error = format!("ERR it is longer than {UNIT_BYTES_MAX} bytes");
             self.fail(begin.unwrap_or_default(), error);
         }
-        (outcome, turn)
+        (outcome, transition)
     }
 
     fn fail(&mut self, command: String, error: String) {

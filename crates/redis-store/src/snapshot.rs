@@ -189,7 +189,7 @@ impl Cut {
     }
 }
 
-/// What a snapshot holds.
+/// A store that was loaded from a snapshot.
 pub(crate) struct Loaded {
     pub(crate) databases: Keyspace,
     /// The users, if there are any.
@@ -227,7 +227,7 @@ impl Loading {
         read().map_err(wrong)
     }
 
-    /// What was loaded.
+    /// The store, once the whole snapshot was loaded.
     pub(crate) fn end(self) -> Result<Loaded, String> {
         if !self.has_end {
             return Err("the store's part is incomplete: it has no end".to_owned());

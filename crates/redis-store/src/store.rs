@@ -3,7 +3,7 @@
 use crate::body::{Call, Request};
 use crate::context::{Exec, View};
 use crate::dispatch;
-use crate::followed::{FOLLOWS, Followed, STREAM_TAG, Standing, Turn};
+use crate::followed::{FOLLOWS, Followed, STREAM_TAG, Standing, Transition};
 use crate::footprint;
 use crate::keyspace::Keyspace as Databases;
 use crate::random::Random;
@@ -15,7 +15,6 @@ use crate::text::Sought;
 use crate::users::{Asker, USERS_TAG, UserTable, UsersChange};
 use bytes::Bytes;
 use quorate_core::{Application, At, Encoder, Payload, Touches, Wire};
-use quorate_redis_effects::Import;
 use quorate_redis_rdb::RdbError;
 use quorate_resp::Resp;
 use std::cell::{Cell, RefCell};
@@ -210,18 +209,18 @@ impl Store {
     fn follow(&mut self, at: At, body: &Bytes) -> Bytes {
         let version = self.version(at);
         let mut followed = self.followed.take().unwrap_or_default();
-        let has_keys = self.sizes().databases.iter().any(|size| size.keys > 0);
-        let (outcome, turn) = followed.take(at.admission, body, has_keys);
-        match turn {
-            Turn::Begun => self.databases.clear_and_suspend_expiry(),
-            Turn::Ended => {
+        let has_keys = || self.sizes().databases.iter().any(|size| size.keys > 0);
+        let (outcome, transition) = followed.take(at.admission, body, has_keys);
+        match transition {
+            Transition::Begin => self.databases.clear_and_suspend_expiry(),
+            Transition::End => {
                 self.databases.resume_expiry();
                 if let Some(subscribers) = &self.subscribers {
                     subscribers.all_elements();
                 }
             }
-            Turn::Goes(accepted) if accepted.is_empty() => {}
-            Turn::Goes(accepted) => {
+            Transition::Continue(accepted) if accepted.is_empty() => {}
+            Transition::Continue(accepted) => {
                 let mut exec = Exec::new(&mut self.databases, 0, version);
                 followed.carry_out(&accepted, &mut exec);
                 if let Some(subscribers) = self.subscribers.as_deref() {
@@ -233,15 +232,15 @@ impl Store {
         outcome.to_bytes()
     }
 
-    /// Where the stream of another server stands.
+    /// The state of another server's stream; an empty one if none was ever followed.
     fn standing(&self) -> Standing {
         let followed = self.followed.as_ref();
         followed.map(|one| one.standing()).unwrap_or_default()
     }
 
-    /// Whether what is here is no state that the server had which is followed.
+    /// Whether only a part of what another server has is here: no state that there was.
     fn is_loading(&self) -> bool {
-        self.standing().import == Some(Import::Loading)
+        self.followed.as_ref().is_some_and(|one| one.is_loading())
     }
 
     /// Whether clients are served by another server.

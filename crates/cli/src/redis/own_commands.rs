@@ -49,7 +49,7 @@ struct Commands<W> {
     out: W,
     /// The database of the last command.
     db: Option<u64>,
-    /// Where a command is encoded.
+    /// The space in which each command is encoded.
     request: Vec<u8>,
 }
 

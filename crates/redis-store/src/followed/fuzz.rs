@@ -35,7 +35,7 @@ fn samples() -> [Followed; 2] {
         Command::Imported { epoch: 1, follows },
         effects(14, false),
     ] {
-        followed.take(Admission::All, &command.to_bytes(), false);
+        followed.take(Admission::All, &command.to_bytes(), || false);
     }
     let failed = Followed {
         db: 15,

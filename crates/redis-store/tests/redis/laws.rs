@@ -41,22 +41,34 @@ fn body(rng: &mut Rng, templates: &[&'static str]) -> Bytes {
 fn equal_commands_give_equal_states_and_replies() {
     let templates = generate::templates();
     for seed in 0..30 {
-        let mut rng = Rng::with_seed(seed);
-        let (mut one, mut other) = (Store::new(), Store::new());
-        let mut now_ms = NOW_MS;
-        for entry in 0..200 {
-            now_ms += rng.u64(..8);
-            let body = body(&mut rng, &templates);
-            let results =
-                [&mut one, &mut other].map(|store| store.apply(at(entry, now_ms), &body, &[]));
-            assert_eq!(results[0], results[1], "seed {seed}, entry {entry}");
-            while rng.bool() && one.tidy() {}
-            if rng.u8(..20) == 0 {
-                other = load(&snapshot(&mut other, rng.usize(1..200))).expect("it is whole");
-            }
-        }
-        assert_eq!(content(&mut one), content(&mut other), "seed {seed}");
+        equal_for(seed, |rng, _, _| body(rng, &templates), |_, _| ());
     }
+}
+
+/// Has two stores apply the same 200 bodies: one of them frees keys at random, the other one is replaced by snapshots
+/// of itself at random. Their results, and at the end their contents, have to be equal. `next` makes a body for a store
+/// at a time in ms; `applied` hears of each result, and of the store then.
+pub(crate) fn equal_for(
+    seed: u64,
+    mut next: impl FnMut(&mut Rng, &Store, u64) -> Bytes,
+    mut applied: impl FnMut(&Bytes, &Store),
+) {
+    let mut rng = Rng::with_seed(seed);
+    let (mut one, mut other) = (Store::new(), Store::new());
+    let mut now_ms = NOW_MS;
+    for entry in 0..200 {
+        now_ms += rng.u64(..8);
+        let body = next(&mut rng, &one, now_ms);
+        let results =
+            [&mut one, &mut other].map(|store| store.apply(at(entry, now_ms), &body, &[]));
+        assert_eq!(results[0], results[1], "seed {seed}, entry {entry}");
+        while rng.bool() && one.tidy() {}
+        if rng.u8(..20) == 0 {
+            other = load(&snapshot(&mut other, rng.usize(1..200))).expect("it is whole");
+        }
+        applied(&results[0], &one);
+    }
+    assert_eq!(content(&mut one), content(&mut other), "seed {seed}");
 }
 
 /// Scenario: a snapshot is taken in pieces of a few bytes while random commands go on.

@@ -1,7 +1,9 @@
 //! A running server whose data is brought over while clients write to it, and which the cluster takes over from.
 
 use super::files::export;
-use super::single::{Importing, Single, Writer, contents, cut_over, cutover, fill};
+use super::single::{
+    Importing, Single, Writer, contents, cut_over_counting, cutover, fill, follow_through_kills,
+};
 use super::{executor, expect_equal_by, server, servers_of};
 use crate::support::resp::Client;
 use crate::support::{Home, Up, expect_failure, output, quorate, signal};
@@ -9,7 +11,6 @@ use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 /// Scenario: replicas and the import itself are killed while a client writes to the server that is followed; then the
@@ -38,28 +39,12 @@ fn a_running_server_is_followed_and_taken_over_from() {
         status.contains("everything of another server is here"),
         "{status}"
     );
-    for victim in [1, 2] {
-        signal(up.pids[&victim], Signal::KILL);
-        writer.more(20);
-        up.wait_for(&format!("replica {victim} serves again"));
-    }
-    drop(importing);
-    writer.more(20);
-    let mut importing = Importing::start(&["--from", &source.place], &up);
-    importing.expect("following ");
-    writer.more(20);
+    let start = |up: &Up| Importing::start(&["--from", &source.place], up);
+    let importing = follow_through_kills(importing, start, &mut up, &writer);
 
     expect_no_cutover_while_servers_are_behind(&source.place, &up);
     writer.more(20);
-    let said = cut_over(&["--from", &source.place], &up);
-    println!("{said}");
-    assert!(said.contains("nobody took writes for "), "{said}");
-    importing.expect("ended: ");
-    let done = writer.done.load(Ordering::Relaxed);
-    writer.is_over.store(true, Ordering::Relaxed);
-    let mut there = Client::connect(&source.place);
-    let counted: i64 = there.say("get n").parse().unwrap();
-    assert!((done..=done + 1).contains(&counted), "{counted} of {done}");
+    cut_over_counting(&source, &up, importing, &writer);
 
     executor(&up);
     expect_moved(&home, &source, &up);

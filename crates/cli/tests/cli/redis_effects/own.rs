@@ -2,12 +2,12 @@
 
 use super::files::export;
 use super::server;
-use super::single::{Importing, Single, Writer, contents, cut_over, cutover, fill_own};
+use super::single::{
+    Importing, Single, Writer, contents, cut_over_counting, cutover, fill_own, follow_through_kills,
+};
 use crate::support::resp::Client;
-use crate::support::{Home, Up, expect_failure, output, quorate, signal};
-use rustix::process::Signal;
+use crate::support::{Home, Up, expect_failure, output, quorate};
 use std::process::Command;
-use std::sync::atomic::Ordering;
 
 /// Scenario: replicas and the import itself are killed while a client writes to the server that is followed; then the
 /// cluster takes over, with everything that was acknowledged there.
@@ -32,25 +32,9 @@ fn the_own_store_follows_a_running_server_and_takes_over() {
     let status = status(&up);
     let says = "everything of another server is here";
     assert!(status.contains(says), "{status}");
-    for victim in [1, 2] {
-        signal(up.pids[&victim], Signal::KILL);
-        writer.more(20);
-        up.wait_for(&format!("replica {victim} serves again"));
-    }
-    drop(importing);
-    writer.more(20);
-    let mut importing = Importing::start_own(&["--from", &source.place], &up);
-    importing.expect("following ");
-    writer.more(20);
-
-    let said = cut_over(&["--from", &source.place], &up);
-    println!("{said}");
-    assert!(said.contains("nobody took writes for "), "{said}");
-    importing.expect("ended: ");
-    let done = writer.done.load(Ordering::Relaxed);
-    writer.is_over.store(true, Ordering::Relaxed);
-    let counted: i64 = Client::connect(&source.place).say("get n").parse().unwrap();
-    assert!((done..=done + 1).contains(&counted), "{counted} of {done}");
+    let start = |up: &Up| Importing::start_own(&["--from", &source.place], up);
+    let importing = follow_through_kills(importing, start, &mut up, &writer);
+    let counted = cut_over_counting(&source, &up, importing, &writer);
 
     let copy = Single::load(&export(&home, &up, "moved.rdb"));
     assert_eq!(contents(&copy.place), contents(&source.place));

@@ -2,7 +2,8 @@
 
 use super::server;
 use crate::support::resp::Client;
-use crate::support::{PATIENCE, Up, free_ports, output, quorate};
+use crate::support::{PATIENCE, Up, free_ports, output, quorate, signal};
+use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -225,15 +226,15 @@ impl Writer {
 /// Values of every type that Quorate's own store has, a key with an end, and another database.
 pub(super) fn fill_own(place: &str) {
     let mut client = Client::connect(place);
-    for words in [
-        "zadd sorted 1.5 m inf n",
-        "set lasting 1 pxat 4102444800000",
-        "select 9",
-        "set other 1",
-    ] {
-        let said = client.ask(words);
-        assert!(!format!("{said:?}").contains("Error"), "{words}: {said:?}");
-    }
+    do_all(
+        &mut client,
+        &[
+            "zadd sorted 1.5 m inf n",
+            "set lasting 1 pxat 4102444800000",
+            "select 9",
+            "set other 1",
+        ],
+    );
     let members: String = (0..20_000).map(|at| format!(" m{at}")).collect();
     let fields: String = (0..2000).map(|at| format!(" {at} v{at}")).collect();
     client.say("select 0");
@@ -241,19 +242,66 @@ pub(super) fn fill_own(place: &str) {
     assert_eq!(client.say(&format!("sadd chosen{members}")), "20000");
 }
 
+/// Gives commands that are answered without an error.
+fn do_all(client: &mut Client, commands: &[&str]) {
+    for words in commands {
+        let said = client.ask(words);
+        assert!(!format!("{said:?}").contains("Error"), "{words}: {said:?}");
+    }
+}
+
+/// Kills replicas one after the other while a client writes to the server that is followed, and then the import, which
+/// `start` starts again: once more it has everything.
+pub(super) fn follow_through_kills(
+    importing: Importing,
+    start: impl FnOnce(&Up) -> Importing,
+    up: &mut Up,
+    writer: &Writer,
+) -> Importing {
+    for victim in [1, 2] {
+        signal(up.pids[&victim], Signal::KILL);
+        writer.more(20);
+        up.wait_for(&format!("replica {victim} serves again"));
+    }
+    drop(importing);
+    writer.more(20);
+    let mut importing = start(up);
+    importing.expect("following ");
+    writer.more(20);
+    importing
+}
+
+/// Cuts over while a client writes: what `n` counts then is what was acknowledged, or one more.
+pub(super) fn cut_over_counting(
+    source: &Single,
+    up: &Up,
+    mut importing: Importing,
+    writer: &Writer,
+) -> i64 {
+    let said = cut_over(&["--from", &source.place], up);
+    println!("{said}");
+    assert!(said.contains("nobody took writes for "), "{said}");
+    importing.expect("ended: ");
+    let done = writer.done.load(Ordering::Relaxed);
+    writer.is_over.store(true, Ordering::Relaxed);
+    let counted: i64 = Client::connect(&source.place).say("get n").parse().unwrap();
+    assert!((done..=done + 1).contains(&counted), "{counted} of {done}");
+    counted
+}
+
 /// Beside those, values of types that only real servers have, and a library.
 pub(super) fn fill(place: &str) {
     fill_own(place);
     let mut client = Client::connect(place);
-    for words in [
-        "xadd orders 1-1 f v",
-        "xgroup create orders g 0",
-        "xreadgroup group g me streams orders >",
-        "pfadd guessed a b c",
-    ] {
-        let said = client.ask(words);
-        assert!(!format!("{said:?}").contains("Error"), "{words}: {said:?}");
-    }
+    do_all(
+        &mut client,
+        &[
+            "xadd orders 1-1 f v",
+            "xgroup create orders g 0",
+            "xreadgroup group g me streams orders >",
+            "pfadd guessed a b c",
+        ],
+    );
     let code = "#!lua name=l\nredis.register_function('f',function()return(7)end)";
     let mut request = Vec::new();
     quorate_resp::encode_request(&["FUNCTION", "LOAD", code], &mut request);
