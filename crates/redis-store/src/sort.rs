@@ -73,7 +73,12 @@ impl<'a> Asked<'a> {
         let is_kept = self.by.is_some_and(|by| !by.contains(&b'*'));
         match is_kept {
             // What is stored of a set must not follow the order in which it is kept.
-            true if is_set && self.to.is_some() => elements.sort(),
+            true if is_set && self.to.is_some() => {
+                elements.sort();
+                if self.is_backwards {
+                    elements.reverse();
+                }
+            }
             true if is_ranked && self.is_backwards => elements.reverse(),
             true => {}
             false => self.sort(view, &mut elements)?,
