@@ -453,9 +453,8 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
         }
         if flush.sync {
             let took = seconds(done.mono_ns.saturating_sub(now.mono_ns));
-            self.metrics.sync_seconds.0.record(took);
-            self.metrics.sync_seconds.1.record(took);
-            self.state.upkeep.sampled(&self.metrics, 2);
+            self.metrics.sync_seconds.record(took);
+            self.state.upkeep.sampled(&self.metrics, 1);
         }
         self.host.completed(done, Completed::Flush(flush.through));
         Ok(true)

@@ -4,6 +4,7 @@ mod certificates;
 mod clock;
 mod connections;
 mod datagrams;
+mod etcd_names;
 mod memory;
 mod protocol_gauges;
 mod recorder;
@@ -30,7 +31,7 @@ const UPKEEP_SAMPLES: u32 = 1 << 16;
 /// The handles of all metrics, registered once.
 pub struct Metrics {
     recorder: PageRecorder,
-    pub(crate) commands: Aliased<Counter>,
+    pub(crate) commands: Counter,
     pub(crate) duplicates: Counter,
     pub(crate) slots: Counter,
     pub(crate) noop_slots: Counter,
@@ -50,7 +51,7 @@ pub struct Metrics {
     pub(crate) refused_datagrams: Counter,
     pub(crate) refused: Counter,
     pub(crate) withdrawn: Counter,
-    pub(crate) has_quorum: Aliased<Gauge>,
+    pub(crate) has_quorum: Gauge,
     pub(crate) epoch: Gauge,
     pub(crate) level: Gauge,
     pub(crate) members_gone: Gauge,
@@ -58,10 +59,10 @@ pub struct Metrics {
     pub(crate) reactions: Counter,
     pub(crate) is_settled: Gauge,
     pub(crate) applied_slot: Gauge,
-    pub(crate) waiting: Aliased<Gauge>,
+    pub(crate) waiting: Gauge,
     pub(crate) face_queue: Gauge,
     pub(crate) peer_queue: Gauge,
-    pub(crate) sync_seconds: Aliased<Histogram>,
+    pub(crate) sync_seconds: Histogram,
     /// Time in a face, from request to answer; time per command in the application; time to hand
     /// frames to the sockets; time for a turn of the core; time for a step in writing long fragments.
     pub(crate) face: Histogram,
@@ -81,10 +82,6 @@ impl fmt::Debug for Metrics {
         f.write_str("Metrics")
     }
 }
-
-/// A metric under our name and etcd's.
-#[derive(Clone)]
-pub(crate) struct Aliased<T>(pub(crate) T, pub(crate) T);
 
 /// What is counted about snapshots.
 pub(crate) struct SnapshotMetrics {
@@ -165,10 +162,7 @@ impl Metrics {
         let recorder = PageRecorder::new();
         let on = Registry(&recorder);
         Metrics {
-            commands: Aliased(
-                on.counter("quorate_commands_applied_total", "Commands applied."),
-                on.counter("etcd_server_proposals_applied_total", "Commands applied."),
-            ),
+            commands: on.counter("quorate_commands_applied_total", "Commands applied."),
             duplicates: on.counter(
                 "quorate_commands_duplicate_total",
                 "Commands answered from a saved result instead of executing them twice.",
@@ -220,12 +214,9 @@ impl Metrics {
                 "Requests dropped because their clients were told that nobody answers, or had left, before \
                  they were offered to another replica or logged.",
             ),
-            has_quorum: Aliased(
-                on.gauge(
-                    "quorate_has_quorum",
-                    "Whether a quorum of replicas can be reached.",
-                ),
-                on.gauge("etcd_server_has_leader", "Whether a quorum can be reached."),
+            has_quorum: on.gauge(
+                "quorate_has_quorum",
+                "Whether a quorum of replicas can be reached.",
             ),
             applied_slot: on.gauge("quorate_applied_slot", "The first slot not applied."),
             epoch: on.gauge(
@@ -252,26 +243,13 @@ impl Metrics {
                 "quorate_epoch_settled",
                 "Whether all payloads are safe with the members of the present epoch.",
             ),
-            waiting: Aliased(
-                on.labelled_gauge("quorate_queue_length", "What waits.", ("place", "host")),
-                on.gauge(
-                    "etcd_server_proposals_pending",
-                    "Requests waiting for an answer.",
-                ),
-            ),
+            waiting: on.labelled_gauge("quorate_queue_length", "What waits.", ("place", "host")),
             face_queue: on.labelled_gauge("quorate_queue_length", "", ("place", "face")),
             peer_queue: on.labelled_gauge("quorate_queue_length", "", ("place", "peer")),
-            sync_seconds: Aliased(
-                on.histogram(
-                    "quorate_log_sync_seconds",
-                    "Writing and syncing one flush.",
-                    None,
-                ),
-                on.histogram(
-                    "etcd_disk_wal_fsync_duration_seconds",
-                    "Writing and syncing one flush.",
-                    None,
-                ),
+            sync_seconds: on.histogram(
+                "quorate_log_sync_seconds",
+                "Writing and syncing one flush.",
+                None,
             ),
             face: on.place("face"),
             apply: on.place("apply"),
@@ -292,7 +270,9 @@ impl Metrics {
     pub fn render(&self) -> String {
         self.memory.publish();
         self.publish_certificates();
-        self.recorder.render()
+        let mut page = self.recorder.render();
+        etcd_names::add(&mut page);
+        page
     }
 
     /// Shows from now on what clients take of this budget. There is one for each process.
@@ -454,8 +434,8 @@ mod tests {
     #[test]
     fn a_scrape_shows_our_names_and_etcds() {
         let metrics = Metrics::new();
-        metrics.commands.0.absolute(5);
-        metrics.commands.1.absolute(5);
+        metrics.commands.absolute(5);
+        metrics.sync_seconds.record(0.001);
         metrics.branch("catch-up").increment(1);
         metrics.peer(ReplicaId(2)).sent_frames.increment(3);
         metrics.spent(Place::Log, 150_000);
@@ -469,6 +449,8 @@ mod tests {
             "etcd_server_proposals_applied_total 5",
             "quorate_branches_total{branch=\"catch-up\"} 1",
             "quorate_peer_sent_frames_total{peer=\"2\"} 3",
+            "etcd_network_peer_sent_bytes_total{To=\"2\"} 0",
+            "etcd_disk_wal_fsync_duration_seconds_count 1",
             "quorate_latency_seconds_bucket{place=\"log\",le=\"0.00025\"} 1",
             "# HELP quorate_slots_total Slots applied.",
             "quorate_client_memory_bytes 10",

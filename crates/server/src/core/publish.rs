@@ -15,8 +15,7 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
         metrics.turns.absolute(self.state.turns);
         metrics.face_queue.set(self.state.waited.0 as f64);
         metrics.peer_queue.set(self.state.waited.1 as f64);
-        metrics.commands.0.absolute(counters.commands);
-        metrics.commands.1.absolute(counters.commands);
+        metrics.commands.absolute(counters.commands);
         metrics.duplicates.absolute(counters.duplicates);
         metrics.slots.absolute(counters.slots);
         metrics.noop_slots.absolute(counters.noops);
@@ -61,15 +60,13 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
             .applied_slot
             .set(self.host.look().applied().0 as f64);
         let waiting = self.host.look().waiting() as f64;
-        metrics.waiting.0.set(waiting);
-        metrics.waiting.1.set(waiting);
+        metrics.waiting.set(waiting);
         let gone = self.host.look().epoch().n() - self.reachable_members();
         metrics.members_gone.set(gone as f64);
         let gateways = self.links.gateways();
         metrics.gateways_connected.set(gateways as f64);
         let quorum = f64::from(u8::from(self.has_quorum()));
-        metrics.has_quorum.0.set(quorum);
-        metrics.has_quorum.1.set(quorum);
+        metrics.has_quorum.set(quorum);
         let clock = self.clock.error(self.clock.mono_ns());
         self.metrics.clock(clock.source).show(&clock);
         self.publish_protocol_gauges();

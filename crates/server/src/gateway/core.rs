@@ -320,7 +320,7 @@ impl<A: Application> Core<A> {
             events,
         } = gateway.turn(now);
         let is_behind = gateway.is_behind();
-        self.metrics.waiting.0.set(gateway.waiting() as f64);
+        self.metrics.waiting.set(gateway.waiting() as f64);
         self.members.send(&frames);
         for (token, answer) in answers {
             let answer = match answer {
