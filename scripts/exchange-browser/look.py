@@ -7,10 +7,12 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from urllib.parse import urlsplit
 
-from browser import Browser
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+from browser import Browser  # noqa: E402
 
 # The most bytes of the picture.
 PICTURE_BYTES_MAX = 200_000

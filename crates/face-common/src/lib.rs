@@ -15,6 +15,7 @@ mod probe_counts;
 mod probes;
 mod routes;
 mod side_ports;
+mod web_console;
 pub mod websocket;
 
 pub use connections::{

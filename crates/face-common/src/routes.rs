@@ -4,6 +4,7 @@ use crate::console::{Console, Metrics, RouteRight, json};
 use crate::member_routes::{change_members, not_changed};
 use crate::page::Page;
 use crate::probes::add_probes;
+use crate::web_console::add_console;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -27,7 +28,7 @@ where
     A::Answer: Send,
 {
     let console = Arc::new(console);
-    add_probes(router, &console)
+    add_console(add_probes(router, &console), &console)
         .route("/status", {
             let console = console.clone();
             get(async move |request: Request| {

@@ -1,6 +1,6 @@
 //! Users of a real cluster: tokens at every replica, across restarts, and no secret in anything that is written.
 
-use crate::support::{Home, channel, eventually, expect_failure, output, page, quorate};
+use crate::support::{Home, channel, eventually, expect_failure, get, output, page, quorate};
 use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{
     AuthEnableRequest, AuthStatusRequest, AuthUserAddRequest, AuthUserDeleteRequest,
@@ -133,6 +133,8 @@ async fn a_token_is_good_at_every_replica_and_is_written_nowhere() {
     assert!(status.expect("root may").into_inner().enabled);
     // Whether a replica is well anybody may ask.
     assert!(page(&up.urls[0], "/health").await.contains("true"));
+    // A browser is asked for name and password.
+    assert_eq!(get(&up.urls[0], "/console").await.0, 401);
     operators_say_who_they_are(&up.urls[0]);
     up.stop();
     let mut written = Vec::new();

@@ -1,7 +1,7 @@
 //! Plain HTTP on the port of the face: probes, the version, metrics.
 
 use crate::backend;
-use crate::backend::get;
+use crate::backend::{get, get_whole};
 use quorate_etcd_api::etcdserverpb::request_op::Request;
 use quorate_etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, TxnRequest};
 use quorate_etcd_store::Store;
@@ -68,6 +68,30 @@ async fn plain_routes_share_the_port() {
     }
     let none = (404, "404 page not found\n".to_owned());
     assert_eq!(get(address, "/livez/non_learner").await, none);
+}
+
+/// The page for browsers, and what it is made of, come with a policy that keeps everything else out.
+#[tokio::test]
+async fn the_console_loads_nothing_from_elsewhere() {
+    let address = start(backend::start()).await;
+    for (path, beginning) in [
+        ("/console", "<!doctype html>"),
+        ("/console.js", "// Draws"),
+        ("/console.css", ":root"),
+    ] {
+        let (code, head, body) = get_whole(address, path).await;
+        assert_eq!(code, 200, "{path}");
+        assert!(body.starts_with(beginning), "{path}: {body}");
+        let head = head.to_lowercase();
+        for line in [
+            "content-security-policy: default-src 'none'; script-src 'self';",
+            "x-content-type-options: nosniff",
+            "x-frame-options: deny",
+            "cache-control: no-store",
+        ] {
+            assert!(head.contains(line), "{path} lacks {line}: {head}");
+        }
+    }
 }
 
 /// Scenario: a put and a transaction with a put and a deletion were applied, and a check was run.

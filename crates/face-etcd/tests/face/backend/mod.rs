@@ -64,6 +64,12 @@ pub(crate) async fn connect(address: SocketAddr) -> Channel {
 
 /// Sends a plain HTTP/1 request and returns status and body.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let (code, _, body) = get_whole(address, path).await;
+    (code, body)
+}
+
+/// Sends a plain HTTP/1 request and returns status, headers and body.
+pub(crate) async fn get_whole(address: SocketAddr, path: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("sent");
@@ -71,7 +77,7 @@ pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     stream.read_to_string(&mut answer).await.expect("answered");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
     let code = head[9..12].parse().expect("a status code");
-    (code, body.to_owned())
+    (code, head.to_owned(), body.to_owned())
 }
 
 /// Starts one, and returns the way to it.
