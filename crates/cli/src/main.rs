@@ -7,10 +7,12 @@
 
 mod address;
 mod backup;
+mod bundle;
 mod cluster;
 mod compaction;
 mod config_file;
 mod connection_options;
+mod doctor;
 #[cfg(test)]
 mod documented;
 mod endpoints;
@@ -86,6 +88,10 @@ enum Command {
     Backup(backup::BackupCommand),
     /// Show how a cluster is: replicas, slots, latencies, queues, disk, memory
     Status(status::StatusOptions),
+    /// Look for what keeps a replica from starting or a cluster from being well, and say what to do
+    Doctor(doctor::DoctorOptions),
+    /// Write what others need to see of a cluster that is unwell to one archive, without its data
+    Bundle(bundle::BundleOptions),
     /// Show and change what a cluster consists of
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
@@ -142,6 +148,11 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(failure) => Err(failure),
         },
+        Command::Doctor(options) => match doctor::run(&options) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
+        Command::Bundle(options) => bundle::run(&options),
         Command::Cluster(command) => cluster::run(&command),
         Command::Redis(command) => redis::run(&command),
         Command::Log(command) => log::run(&command),

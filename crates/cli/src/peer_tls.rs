@@ -262,6 +262,12 @@ impl PeerTlsSettings {
         self.tls.is_some()
     }
 
+    /// Whether the replica makes the certificate.
+    pub(crate) fn makes_its_own(&self) -> bool {
+        let tls = self.tls.as_ref();
+        tls.is_some_and(|files| matches!(files.source, Source::Own { .. }))
+    }
+
     /// Reads the files; makes those that the replica is to make, in its data folder.
     pub(crate) fn open(&self, data_dir: &Path) -> Result<PeerSecurity, TlsError> {
         if self.has_unused_certificates {

@@ -241,6 +241,27 @@ impl AutoTlsOptions {
 }
 
 impl ClientTlsSettings {
+    /// Whether clients speak plain text.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, ClientTlsSettings::Plain { .. })
+    }
+
+    /// Whether the replica makes the certificate.
+    pub(crate) fn makes_its_own(&self) -> bool {
+        match self {
+            ClientTlsSettings::Plain { .. } => false,
+            ClientTlsSettings::Secured(port) => matches!(port.source, Source::Own { .. }),
+        }
+    }
+
+    /// Reads the files, as [`Self::open`] does.
+    pub(crate) fn look(&self, data_dir: &Path) -> Result<Option<PortTls>, TlsError> {
+        match self {
+            ClientTlsSettings::Plain { .. } => Ok(None),
+            ClientTlsSettings::Secured(port) => port.open(data_dir).map(Some),
+        }
+    }
+
     /// Reads the files; makes those that the replica is to make, in its data folder. `None` for a port without TLS.
     pub(crate) fn open(&self, data_dir: &Path) -> Result<Option<Arc<PortTls>>, Failure> {
         let port = match self {

@@ -103,4 +103,4 @@ pub use status::{
 };
 pub use stop_signal::StopSignal;
 pub use test_source::TestSource;
-pub use tls::{PeerSecret, PeerSecurity, PeerTls, PortTls};
+pub use tls::{PeerSecret, PeerSecurity, PeerTls, PortTls, expiry_warnings};

@@ -7,17 +7,19 @@ use std::net::TcpListener;
 
 /// The addresses that a replica listens at, each as `host:port` or, for clients, as `unix:PATH`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ListenAddresses {
+pub(crate) struct ListenAddresses {
     /// Addresses for everything that clients want and is not served elsewhere; at least one.
-    pub(super) clients: Vec<String>,
+    pub(crate) clients: Vec<String>,
     /// Addresses for plain HTTP, which the others leave to these then; those for operators of the Redis face.
     http: Vec<String>,
+    /// The flag that those came from.
+    http_flag: &'static str,
     /// Addresses for metrics and health.
     observers: Vec<String>,
     /// Whether TLS is spoken at those for plain HTTP, and at those for metrics.
     secured: [bool; 2],
     /// Addresses for the other replicas; at least one.
-    pub(super) peers: Vec<String>,
+    pub(crate) peers: Vec<String>,
 }
 
 impl ListenAddresses {
@@ -25,7 +27,7 @@ impl ListenAddresses {
     pub(super) fn resolve(
         client_urls: &str,
         peer_urls: &str,
-        [(http_flag, http), (metrics_flag, metrics)]: [(&str, Option<&str>); 2],
+        [(http_flag, http), (metrics_flag, metrics)]: [(&'static str, Option<&str>); 2],
     ) -> Result<ListenAddresses, String> {
         let beside = |flag: &str, urls: Option<&str>| {
             let urls = urls.filter(|urls| !urls.is_empty());
@@ -44,6 +46,7 @@ impl ListenAddresses {
             secured: [is_secured(http), is_secured(metrics)],
             clients: places("listen-client-urls", client_urls)?,
             http: beside(http_flag, http)?,
+            http_flag,
             observers: beside(metrics_flag, metrics)?,
             peers: host_ports("listen-peer-urls", peer_urls)?,
         })
@@ -57,6 +60,20 @@ impl ListenAddresses {
     /// Whether others than this machine's may call there, and nothing is encrypted.
     pub(super) fn is_http_open(&self) -> bool {
         !self.secured[0] && !self.http.iter().all(|address| is_loopback(address))
+    }
+
+    /// All addresses, each with the flag that it came from.
+    pub(crate) fn all(&self) -> Vec<(&'static str, &str)> {
+        let lists = [
+            ("listen-client-urls", &self.clients),
+            (self.http_flag, &self.http),
+            ("listen-metrics-urls", &self.observers),
+            ("listen-peer-urls", &self.peers),
+        ];
+        let each = lists
+            .into_iter()
+            .flat_map(|(flag, addresses)| addresses.iter().map(move |at| (flag, at.as_str())));
+        each.collect()
     }
 
     /// Opens all ports for clients.

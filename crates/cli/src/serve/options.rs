@@ -14,7 +14,7 @@ use crate::snapshots::SnapshotOptions;
 use crate::users::UsersOptions;
 use clap::{Arg, Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Every option is optional here: defaults are filled in after flags, environment and file were
 /// laid over each other. A flag has the name of the file's key, and of the environment variable
@@ -262,6 +262,13 @@ pub(crate) struct ServeOptions {
     #[arg(long, hide = true, value_name = "FILE")]
     #[serde(skip)]
     pub(super) test_source: Option<PathBuf>,
+}
+
+impl ServeOptions {
+    /// Lays these options over those of a file.
+    pub(crate) fn set_config_file(&mut self, path: &Path) {
+        self.config_file = Some(path.to_owned());
+    }
 }
 
 /// The environment variables that are options.

@@ -8,7 +8,7 @@ use super::member_urls::{
     first, members, number_of_name, peer_addresses, port_urls, reachable, url_list,
 };
 use super::options::ServeOptions;
-use crate::address::host_port;
+use crate::address::{host, host_port, host_ports};
 use crate::compaction::duration;
 use crate::connection_options::ConnectionSettings;
 use crate::etcd_options::EtcdSettings;
@@ -64,31 +64,31 @@ pub(super) enum ClusterState {
 /// Everything a replica is started with.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    pub(super) id: ReplicaId,
+    pub(crate) id: ReplicaId,
     pub(super) name: String,
-    pub(super) data_dir: PathBuf,
+    pub(crate) data_dir: PathBuf,
     /// The folder of the log, if it is not to be within the data folder.
-    pub(super) wal_dir: Option<PathBuf>,
-    pub(super) listen: ListenAddresses,
+    pub(crate) wal_dir: Option<PathBuf>,
+    pub(crate) listen: ListenAddresses,
     /// How both ports are secured.
-    pub(super) security: SecuritySettings,
+    pub(crate) security: SecuritySettings,
     pub(super) state: ClusterState,
     pub(super) members: Vec<MemberInfo>,
-    pub(super) peer_addresses: Vec<(ReplicaId, String)>,
+    pub(crate) peer_addresses: Vec<(ReplicaId, String)>,
     /// The address at which the others reach this replica: `host:port`.
-    pub(super) own_address: String,
+    pub(crate) own_address: String,
     pub(super) stays_learner: bool,
     token: String,
     /// These are `None` or empty unless asked for: a folder with data knows better.
     pub(super) cluster: Option<ClusterId>,
     pub(super) face: Option<FaceName>,
-    pub(super) protocol: Option<String>,
-    pub(super) durability: Option<DurabilityMode>,
+    pub(crate) protocol: Option<String>,
+    pub(crate) durability: Option<DurabilityMode>,
     pub(super) params: BTreeMap<String, String>,
     pub(super) max_request_bytes: usize,
     pub(super) max_txn_ops: usize,
     /// `None` for what the limit of open files leaves room for.
-    pub(super) max_client_connections: Option<usize>,
+    pub(crate) max_client_connections: Option<usize>,
     pub(super) request_timeout: Duration,
     /// A request that takes at least so long is logged.
     pub(super) slow_request: Duration,
@@ -97,17 +97,17 @@ pub(crate) struct Settings {
     pub(super) reaction: Reaction,
     pub(super) rejoin: Rejoin,
     pub(super) supported: SupportedVersions,
-    pub(super) peer_transport: PeerTransport,
+    pub(crate) peer_transport: PeerTransport,
     pub(super) layout: Layout,
     pub(super) polling: Polling,
     pub(super) snapshots: SnapshotSettings,
     pub(super) recode_rate: u64,
     pub(super) etcd: EtcdSettings,
-    pub(super) redis: RedisSettings,
+    pub(crate) redis: RedisSettings,
     pub(super) connections: ConnectionSettings,
     pub(super) users: UserOptions,
     pub(super) log: LogSettings,
-    pub(super) clock: ClockSource,
+    pub(crate) clock: ClockSource,
     pub(super) test_source: TestSource,
 }
 
@@ -208,6 +208,15 @@ impl Settings {
             durability: self.durability.map(Into::into),
             params: (!self.params.is_empty()).then(|| self.new_cluster().params),
         }
+    }
+
+    /// The hosts at which clients reach this replica.
+    pub(crate) fn client_hosts(&self) -> Vec<String> {
+        let own = self.members.iter().find(|member| member.id == self.id);
+        let urls = own.map_or("", |member| member.client_url.as_str());
+        let told = host_ports("advertise-client-urls", urls).unwrap_or_default();
+        let hosts = told.iter().map(|at| host(at).to_owned());
+        hosts.collect()
     }
 
     /// Refuses options that the cluster's face does not have.

@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 
 /// One replica, or an endpoint nothing is known of.
 #[derive(Clone, Debug)]
-pub(super) struct Gathered {
+pub(crate) struct Gathered {
     /// The replica's number, if any replica told it.
-    pub(super) id: Option<u16>,
+    pub(crate) id: Option<u16>,
     /// The URL at which clients reach the replica.
-    pub(super) url: String,
+    pub(crate) url: String,
     /// What the replica said, or why it did not.
-    pub(super) seen: Result<Seen, String>,
+    pub(crate) seen: Result<Seen, String>,
     /// What the replica said a while before, if it was asked then.
-    pub(super) before: Option<Seen>,
+    pub(crate) before: Option<Seen>,
 }
 
 /// The status page and metrics that a replica sent, and when.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
-    pub(super) page: StatusPage,
-    pub(super) reading: Reading,
-    pub(super) at: Instant,
+pub(crate) struct Seen {
+    pub(crate) page: StatusPage,
+    pub(crate) reading: Reading,
+    pub(crate) at: Instant,
 }
 
 impl Gathered {
@@ -46,7 +46,7 @@ enum News {
 
 /// Asks the endpoints given, and all members that they know of, each as soon as it is known: so one that does not
 /// answer holds up nothing but itself. With a pause, each is asked twice, so far apart.
-pub(super) fn gather(asked: &Asked, pause: Option<Duration>) -> Vec<Gathered> {
+pub(crate) fn gather(asked: &Asked, pause: Option<Duration>) -> Vec<Gathered> {
     let (tell, told) = mpsc::channel();
     let mut sights = BTreeMap::new();
     std::thread::scope(|scope| {

@@ -12,13 +12,18 @@ mod table;
 use crate::Failure;
 use crate::endpoints::Endpoints;
 use clap::Args;
-use gather::{follow, gather};
+pub(crate) use gather::{Gathered, Seen, gather};
+pub(crate) use problems::find;
+#[cfg(test)]
+pub(crate) use scrape::Reading;
+
+use gather::follow;
 use report::Report;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// The pause between the two looks that recent figures are made of.
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
+pub(crate) const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// The options of `quorate status`.
 #[derive(Args, Clone, Debug)]

@@ -8,20 +8,20 @@ use std::collections::BTreeSet;
 
 /// Something that is wrong, or worth knowing.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// The replica that has it; `None` if it is of the cluster, or of an endpoint that could be nobody's.
-    pub(super) replica_id: Option<u16>,
+    pub(crate) replica_id: Option<u16>,
     /// The kind of trouble; `docs/reference/status.md` lists them.
-    pub(super) kind: &'static str,
+    pub(crate) kind: &'static str,
     /// What is wrong, and what to do.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 /// What was found.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) problems: Vec<Problem>,
-    pub(super) notes: Vec<Problem>,
+pub(crate) struct Found {
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) notes: Vec<Problem>,
 }
 
 /// Fewer bytes than this are little for a log that is written in segments of 64 MiB, and for snapshots beside it.
@@ -32,7 +32,7 @@ const CLOCK_ERROR_NS: u64 = 10_000_000;
 const BY_CLOCKS: &str = "nezha";
 
 /// Looks for what is wrong.
-pub(super) fn find(sights: &[Gathered]) -> Found {
+pub(crate) fn find(sights: &[Gathered]) -> Found {
     let mut found = Found::default();
     let seen: Vec<&Seen> = sights
         .iter()

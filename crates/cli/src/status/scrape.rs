@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// One reading of a metrics page.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     /// The samples by everything before the value: name and labels.
     samples: BTreeMap<String, f64>,
 }
@@ -16,7 +16,7 @@ pub(super) struct Histogram {
 }
 
 impl Reading {
-    pub(super) fn parse(text: &str) -> Reading {
+    pub(crate) fn parse(text: &str) -> Reading {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let samples = lines.filter_map(|line| {
             let (name, value) = line.rsplit_once(' ')?;
@@ -33,7 +33,7 @@ impl Reading {
     }
 
     /// The sum of a metric over all peers.
-    pub(super) fn of_peers(&self, name: &str) -> f64 {
+    pub(crate) fn of_peers(&self, name: &str) -> f64 {
         let beginning = format!("{name}{{peer=\"");
         let samples = self.samples.range(beginning.clone()..);
         let samples = samples.take_while(|(name, _)| name.starts_with(&beginning));
@@ -41,7 +41,7 @@ impl Reading {
     }
 
     /// The time in seconds that was spent at a place in all, and how often.
-    pub(super) fn time_at(&self, place: &str) -> (f64, f64) {
+    pub(crate) fn time_at(&self, place: &str) -> (f64, f64) {
         let of = |what| format!("quorate_latency_seconds_{what}{{place=\"{place}\"}}");
         (self.value(&of("sum")), self.value(&of("count")))
     }

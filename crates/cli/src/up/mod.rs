@@ -211,7 +211,7 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
     let gateways = (1..=options.gateways).map(Who::Gateway);
     let all: Vec<Who> = replicas.chain(gateways).collect();
     let mut children = Children::start(all.iter().copied().map(start).collect());
-    let mut watch = Watch::new(plan, &all);
+    let mut watch = Watch::new(plan, options, &all);
     let verdict = loop {
         tokio::select! {
             news = children.news() => {
@@ -245,6 +245,8 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
 /// What is known of the processes.
 struct Watch<'a> {
     plan: &'a Plan,
+    /// What starts a replica as it was started, of that which the folder does not remember; each behind a space.
+    again: String,
     pids: BTreeMap<Who, u32>,
     starting: BTreeSet<Who>,
     running: BTreeSet<Who>,
@@ -253,9 +255,13 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(plan: &'a Plan, which: &[Who]) -> Self {
+    fn new(plan: &'a Plan, options: &UpOptions, which: &[Who]) -> Self {
+        let mut again = options.redis_server.flags();
+        let passed_on = options.server_arg.iter();
+        again.extend(passed_on.map(|flag| format!("--server-arg={flag}")));
         Watch {
             plan,
+            again: again.iter().map(|flag| format!(" {flag}")).collect(),
             pids: BTreeMap::new(),
             starting: which.iter().copied().collect(),
             running: BTreeSet::new(),
@@ -353,8 +359,9 @@ impl<'a> Watch<'a> {
         match who {
             Who::Replica(id) => say(format_args!(
                 "{who} (process {pid}) died: {how}; start it again with: quorate up --data-dir \
-                 {} --only {id}",
-                self.plan.dir.display()
+                 {} --only {id}{}",
+                self.plan.dir.display(),
+                self.again
             )),
             Who::Gateway(_) => say(format_args!("{who} (process {pid}) died: {how}")),
         }

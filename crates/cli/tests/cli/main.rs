@@ -14,6 +14,7 @@ mod cluster;
 mod comeback;
 mod damage;
 mod descriptors;
+mod doctor;
 mod etcd;
 mod export;
 mod force;

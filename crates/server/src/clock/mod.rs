@@ -119,6 +119,15 @@ impl Clock {
     }
 }
 
+impl ClockSource {
+    /// What is known of the error of this machine's clock now.
+    #[must_use]
+    pub fn error(self) -> ClockError {
+        let clock = Clock::new(self, TestSource::default());
+        clock.error(clock.mono_ns())
+    }
+}
+
 fn nanoseconds(time: Timespec) -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * SECONDS + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

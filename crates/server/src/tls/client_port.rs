@@ -40,7 +40,8 @@ impl PortTls {
     }
 
     /// How long the certificate is valid.
-    pub(super) fn expiry(&self) -> Expiry {
+    #[must_use]
+    pub fn expiry(&self) -> Expiry {
         self.acceptor.expiry()
     }
 }

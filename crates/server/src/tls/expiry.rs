@@ -49,6 +49,13 @@ impl Certificates {
     }
 }
 
+/// What an operator is to be told of certificates that expire soon, one line for each: of the port for clients, and of
+/// what other replicas are shown.
+#[must_use]
+pub fn expiry_warnings(client: Option<Arc<PortTls>>, peer: PeerSecurity) -> Vec<String> {
+    Certificates::of(client, peer).warnings()
+}
+
 fn warning(port: &str, Expiry { file, seconds_left }: &Expiry) -> Option<String> {
     let when = match *seconds_left {
         WARNED_SECONDS.. => return None,

@@ -7,5 +7,6 @@ mod secret;
 
 pub use client_port::PortTls;
 pub(crate) use expiry::Certificates;
+pub use expiry::expiry_warnings;
 pub use peer_port::{PeerSecurity, PeerTls};
 pub use secret::PeerSecret;
