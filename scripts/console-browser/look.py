@@ -47,8 +47,8 @@ class Cluster:
     def url(self, replica):
         return f"http://127.0.0.1:{self.port + 2 * (replica - 1)}"
 
-    def kill(self, replica):
-        os.kill(int((self.folder / str(replica) / "lock").read_text()), signal.SIGKILL)
+    def signal(self, replica, number):
+        os.kill(int((self.folder / str(replica) / "lock").read_text()), number)
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -96,7 +96,8 @@ def look(browser, cluster, pictures):
     rate = browser.evaluate("Number(document.getElementById('rate').innerText.replaceAll(',', ''))")
     check(rate > 0, f"{rate} commands in a second are shown")
     places = browser.evaluate(ROWS % "places")
-    check(any(row.startswith("total") and "us" in row + "us" for row in places), "times by place are shown", places)
+    total = next((row for row in places if row.startswith("total")), "")
+    check("us" in total or "ms" in total, "times by place are shown", places)
     limit = browser.evaluate("document.getElementById('limit').innerText")
     check("limit" in limit, f"what limits is named: {limit}")
     check(len(browser.evaluate(ROWS % "epochs")) == 1, "its configuration is shown")
@@ -104,15 +105,22 @@ def look(browser, cluster, pictures):
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
     focused = browser.evaluate("document.activeElement.tagName + document.activeElement.getAttribute('href')")
     check(focused.startswith("Ahttp") and focused.endswith("/console"), "the keyboard reaches links", focused)
+    before = browser.evaluate(POINTS % "rate-plot")
+    browser.wait("another look", f"{POINTS % 'rate-plot'} > {before}")
+    check(browser.evaluate("document.activeElement.tagName") == "A", "and stays there while figures come")
     scheme(browser, "dark")
     dark = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     check(dark == "rgb(20, 23, 29)", "it is dark in the dark", dark)
     size(browser, PHONE)
     check(not is_wide(browser), "it fits on a phone")
     picture(browser, pictures / "console-phone.png")
-    cluster.kill(3)
+    cluster.signal(3, signal.SIGKILL)
     browser.wait("that a member is gone", f"({ROWS % 'members'}).some(row => row.includes('DOWN'))")
     print("ok: a member that died is seen")
+    cluster.signal(1, signal.SIGSTOP)
+    browser.wait("that the replica is frozen", "/no answer/.test(document.getElementById('health').innerText)")
+    print("ok: a replica that is frozen is seen")
+    cluster.signal(1, signal.SIGCONT)
 
 
 def look_at_hostile_names(browser, cluster):

@@ -262,10 +262,20 @@ impl PeerTlsSettings {
         self.tls.is_some()
     }
 
-    /// Whether the replica makes the certificate.
-    pub(crate) fn makes_its_own(&self) -> bool {
+    /// Whether every replica that calls must show a certificate.
+    pub(crate) fn asks_for_certificates(&self) -> bool {
         let tls = self.tls.as_ref();
-        tls.is_some_and(|files| matches!(files.source, Source::Own { .. }))
+        !self.takes_plain && tls.is_some_and(|files| files.authorities.is_some())
+    }
+
+    /// Reads the files, and makes none: a certificate that the replica is to make is left out.
+    pub(crate) fn look(&self, data_dir: &Path) -> Result<PeerSecurity, TlsError> {
+        let read = |files: &&PeerFiles| matches!(files.source, Source::Files(..));
+        PeerTlsSettings {
+            tls: self.tls.as_ref().filter(read).cloned(),
+            ..self.clone()
+        }
+        .open(data_dir)
     }
 
     /// Reads the files; makes those that the replica is to make, in its data folder.

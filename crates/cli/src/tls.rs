@@ -246,19 +246,13 @@ impl ClientTlsSettings {
         matches!(self, ClientTlsSettings::Plain { .. })
     }
 
-    /// Whether the replica makes the certificate.
-    pub(crate) fn makes_its_own(&self) -> bool {
-        match self {
-            ClientTlsSettings::Plain { .. } => false,
-            ClientTlsSettings::Secured(port) => matches!(port.source, Source::Own { .. }),
-        }
-    }
-
-    /// Reads the files, as [`Self::open`] does.
+    /// Reads the files, and makes none; `None` also for a certificate that the replica is to make.
     pub(crate) fn look(&self, data_dir: &Path) -> Result<Option<PortTls>, TlsError> {
         match self {
-            ClientTlsSettings::Plain { .. } => Ok(None),
-            ClientTlsSettings::Secured(port) => port.open(data_dir).map(Some),
+            ClientTlsSettings::Secured(port) if matches!(port.source, Source::Files(..)) => {
+                port.open(data_dir).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::page::Page;
 use crate::probe_counts::ProbeCounts;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quorate_core::Application;
 use quorate_server::{AlarmKind, Consistency, Handle};
@@ -69,10 +69,31 @@ impl<A: Application> fmt::Debug for Console<A> {
 impl<A: Application> Console<A> {
     /// Refuses a request that does not have a right.
     pub(crate) async fn admit(&self, right: RouteRight, parts: Parts) -> Result<(), Response> {
+        if right == RouteRight::Change && is_of_another_site(&parts.headers) {
+            let why =
+                "a browser sends this on behalf of another site: changes are taken from none\n";
+            return Err((StatusCode::FORBIDDEN, why).into_response());
+        }
         match &self.guard {
             Some(guard) => guard(right, parts.headers, parts.extensions).await,
             None => Ok(()),
         }
+    }
+}
+
+/// Whether a browser sends this for a page that came from elsewhere: it adds the password that was once given here.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let site = text(HeaderName::from_static("sec-fetch-site"));
+    if let Some(site) = site {
+        return !matches!(site, "same-origin" | "none");
+    }
+    // Older browsers tell the origin alone; programs tell none.
+    let origin = text(header::ORIGIN).map(|origin| origin.split_once("://"));
+    match (origin, text(header::HOST)) {
+        (None, _) => false,
+        (Some(Some((_, origin))), Some(host)) => origin != host,
+        (Some(_), _) => true,
     }
 }
 
@@ -102,4 +123,28 @@ pub(crate) fn values<'a>(query: Option<&'a str>, name: &str) -> Vec<&'a str> {
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let named = pairs.filter(|(key, _)| *key == name);
     named.map(|(_, value)| value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_other_sites_have_a_browser_send_is_told_from_the_rest() {
+        let is_other = |pairs: &[(&'static str, &'static str)]| {
+            let headers = pairs.iter().map(|(name, value)| {
+                let value = value.parse().unwrap();
+                (HeaderName::from_static(name), value)
+            });
+            is_of_another_site(&headers.collect())
+        };
+        let host = ("host", "10.0.0.1:2379");
+        assert!(!is_other(&[host]));
+        assert!(!is_other(&[host, ("origin", "http://10.0.0.1:2379")]));
+        assert!(!is_other(&[host, ("sec-fetch-site", "same-origin")]));
+        assert!(is_other(&[host, ("origin", "http://evil.example")]));
+        assert!(is_other(&[host, ("origin", "null")]));
+        assert!(is_other(&[host, ("sec-fetch-site", "cross-site")]));
+        assert!(is_other(&[host, ("sec-fetch-site", "same-site")]));
+    }
 }

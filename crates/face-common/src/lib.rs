@@ -33,3 +33,4 @@ pub use page::Page;
 pub use probe_counts::ProbeCounts;
 pub use routes::{add_routes, metrics_page};
 pub use side_ports::{observer_limits, observing, serve_beside, serve_routes, share_out};
+pub use web_console::is_of_console;

@@ -50,6 +50,12 @@ where
         )
 }
 
+/// Whether a path is of the page: a gateway has none, for what it passes on and what it counts are not of one replica.
+#[must_use]
+pub fn is_of_console(path: &str) -> bool {
+    matches!(path, "/console" | "/console.js" | "/console.css")
+}
+
 fn file(kind: &'static str, text: &'static str) -> Response {
     let headers: [(HeaderName, &str); 6] = [
         (CONTENT_TYPE, kind),

@@ -16,7 +16,8 @@ use quorate_etcd_api::errors;
 use quorate_etcd_api::etcdserverpb::{TxnRequest, TxnResponse};
 use quorate_etcd_store::{Asker, Refused, Store, check};
 use quorate_face_common::{
-    Dialer, Members, Metrics, Page, Unanswered, admit, exhausted, is_call, metered, metrics_page,
+    Dialer, Members, Metrics, Page, Unanswered, admit, exhausted, is_call, is_of_console, metered,
+    metrics_page,
 };
 use quorate_server::{Account, Charge, GatewayContext};
 use std::convert::Infallible;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use tonic::body::Body;
 use tonic::codegen::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use tonic::codegen::http::request::Parts;
-use tonic::codegen::http::{Method, Request, Response};
+use tonic::codegen::http::{Method, Request, Response, StatusCode};
 use tonic::{Code, Request as Asked, Status};
 
 /// Serves until `shutdown` completes, then lets open requests finish for a while.
@@ -106,10 +107,21 @@ impl Calls for GatewayFace {
     }
 }
 
+/// A gateway has none, for what it passes on and what it counts are not of one replica.
+fn no_console() -> Response<Body> {
+    let why = PlainBody::from("a gateway has no console: open a replica's\n");
+    let mut response = Response::new(Body::new(why));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}
+
 impl GatewayFace {
     async fn answer(self, request: Request<Body>) -> Response<ResponseBody> {
         if request.uri().path() == "/metrics" {
             return self.metrics(request).await.map(ResponseBody::Routed);
+        }
+        if is_of_console(request.uri().path()) {
+            return no_console().map(ResponseBody::Routed);
         }
         let is_short = is_plain(&request);
         // Only members know whether there is a quorum, and who a user is.

@@ -52,10 +52,19 @@ fn router(gate: GatewayFace, request_bytes_max: usize) -> Router {
         .route(KEY, get(read))
         .route(READ, post(read_several))
         .route("/metrics", get(metrics))
+        .route("/console", get(no_console))
         .fallback(pass)
         .with_state(gate)
         .merge(ordered)
         .layer(DefaultBodyLimit::max(request_bytes_max))
+}
+
+/// A gateway has none, for what it passes on and what it counts are not of one replica.
+async fn no_console() -> (StatusCode, &'static str) {
+    (
+        StatusCode::NOT_FOUND,
+        "a gateway has no console: open a replica's\n",
+    )
 }
 
 /// A write: a member's where the protocol has no remote gateways.

@@ -272,9 +272,9 @@ impl Folder {
 }
 
 impl Expected {
-    /// The most telling difference first: a wrong protocol says more than the wrong cluster id
-    /// that may follow from it.
-    pub(crate) fn check(&self, dir: &Path, meta: &Meta) -> Result<(), FolderError> {
+    /// Whether an identity is as expected. The most telling difference comes first: a wrong protocol says more than the
+    /// wrong cluster id that may follow from it.
+    pub fn check(&self, dir: &Path, meta: &Meta) -> Result<(), FolderError> {
         let differs = |what, found: String, expected: String| {
             Err(FolderError::Differs {
                 dir: dir.into(),

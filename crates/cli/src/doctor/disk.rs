@@ -1,8 +1,9 @@
 //! The folders of a replica, and the disk that they are on.
 
 use super::finding::Finding;
-use crate::modes::DurabilityMode;
+use super::start::Known;
 use crate::serve::Settings;
+use quorate_core::Durability;
 use rustix::fs::{StatFs, StatVfs, statfs, statvfs};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -48,12 +49,18 @@ enum Kind {
     Layer,
 }
 
-/// Looks at the folder of the log, where everything is flushed, and at that of the data.
-pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
-    let dir = settings.wal_dir.as_ref().unwrap_or(&settings.data_dir);
-    let keeps = settings.durability != Some(DurabilityMode::Memory);
+/// Looks at the folder of the log, where everything is flushed, and at that of the data. Nothing is flushed on the disk
+/// of a replica that runs.
+pub(super) fn examine(settings: &Settings, known: &Known, runs: bool) -> Vec<Finding> {
+    let log = settings.data_dir.join("log");
+    let dir = match &settings.wal_dir {
+        Some(dir) => dir,
+        // It may lead to a disk of its own.
+        None if log.exists() => &log,
+        None => &settings.data_dir,
+    };
     let mut found = Vec::new();
-    if settings.wal_dir.is_some() {
+    if *dir != settings.data_dir {
         found.extend(writable(&settings.data_dir).err());
     }
     let place = match writable(dir) {
@@ -63,10 +70,13 @@ pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
             return found;
         }
     };
+    if known.durability == Durability::Memory {
+        return found;
+    }
     let kind = statfs(&place).map_or(Kind::Disk, |about: StatFs| kind_of(about.f_type));
     found.extend(statvfs(&place).ok().map(|about| space(&place, &about)));
-    if keeps {
-        found.extend(of_kind(kind, &place));
+    found.extend(of_kind(kind, &place));
+    if !runs {
         found.push(match flush_times(&place) {
             Ok(times) => flushing(times, kind),
             Err(error) => Finding::problem(
@@ -96,8 +106,7 @@ fn writable(dir: &Path) -> Result<PathBuf, Finding> {
             "give another --data-dir",
         ));
     }
-    let trial = Trial::make(place);
-    trial.map(|_| place.to_owned()).map_err(|error| {
+    trial(place).map(|_| place.to_owned()).map_err(|error| {
         Finding::problem(
             "folder",
             format!("no file can be made in {}: {error}", place.display()),
@@ -106,25 +115,13 @@ fn writable(dir: &Path) -> Result<PathBuf, Finding> {
     })
 }
 
-/// A file that is gone when it is dropped.
-struct Trial {
-    path: PathBuf,
-    file: File,
-}
-
-impl Trial {
-    fn make(dir: &Path) -> io::Result<Trial> {
-        let path = dir.join(format!(".quorate-doctor-{}", std::process::id()));
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).open(&path)?;
-        Ok(Trial { path, file })
-    }
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
+/// A file without a name, which is gone when it is closed, however this program ends.
+fn trial(dir: &Path) -> io::Result<File> {
+    let path = dir.join(format!(".quorate-doctor-{}", std::process::id()));
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
 }
 
 #[allow(
@@ -180,20 +177,20 @@ fn space(place: &Path, about: &StatVfs) -> Finding {
 
 /// How long it takes until a block is on the disk, as often as there was time for, ascending.
 fn flush_times(dir: &Path) -> io::Result<Vec<Duration>> {
-    let trial = Trial::make(dir)?;
+    let file = trial(dir)?;
     let block = [0x5a; BLOCK];
     let at = |index: usize| (index * BLOCK) as u64;
     // Written once before, as segments of the log are.
     for index in 0..FLUSHES {
-        trial.file.write_all_at(&block, at(index))?;
+        file.write_all_at(&block, at(index))?;
     }
-    trial.file.sync_all()?;
+    file.sync_all()?;
     let began = Instant::now();
     let mut times = Vec::new();
     for index in 0..FLUSHES {
         let each = Instant::now();
-        trial.file.write_all_at(&block, at(index))?;
-        trial.file.sync_data()?;
+        file.write_all_at(&block, at(index))?;
+        file.sync_data()?;
         times.push(each.elapsed());
         if began.elapsed() > FLUSHING_MAX {
             break;

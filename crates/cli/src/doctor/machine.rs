@@ -1,6 +1,7 @@
 //! The machine: its clock, what its kernel allows a process, and how it treats connections and memory.
 
 use super::finding::Finding;
+use super::start::Known;
 use crate::face::RedisStore;
 use crate::serve::Settings;
 use quorate_server::{ClockError, client_connections_max, raise_descriptor_limit};
@@ -17,11 +18,11 @@ const BACKLOG_AMPLE: u64 = 1024;
 const MEMORY_AMPLE_KIB: u64 = 512 << 10;
 
 /// Looks at everything.
-pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
+pub(super) fn examine(settings: &Settings, known: &Known) -> Vec<Finding> {
     let connections =
         client_connections_max(raise_descriptor_limit(), settings.max_client_connections);
-    let by_clocks = settings.protocol.as_deref() == Some(BY_CLOCKS);
-    let has_server = settings.redis.store.is_some_and(RedisStore::has_servers);
+    let by_clocks = known.protocol == BY_CLOCKS;
+    let has_server = known.store.is_some_and(RedisStore::has_servers);
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let pages = "/sys/kernel/mm/transparent_hugepage/enabled";
     let found = [

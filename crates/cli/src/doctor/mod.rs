@@ -28,7 +28,7 @@ use std::process::ExitCode;
   quorate doctor --endpoints 10.0.0.1:2379                  a cluster that runs")]
 pub(crate) struct DoctorOptions {
     /// Examine the replica that this file of `quorate serve` describes, on this machine and before it is started
-    #[arg(long, value_name = "FILE", env = "QUORATE_CONFIG_FILE")]
+    #[arg(long, value_name = "FILE")]
     config_file: Option<PathBuf>,
 
     #[command(flatten)]

@@ -4,37 +4,37 @@ use super::finding::Finding;
 use crate::address::is_unspecified;
 use crate::modes::PeerTransport;
 use crate::serve::Settings;
-use quorate_server::{bind, bind_datagrams};
+use quorate_server::bind;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// How long a connection to another replica may take.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 
-/// Whether every port can be had.
+/// Whether every port can be had, beside all others.
 pub(super) fn ports(settings: &Settings) -> Vec<Finding> {
     let mut found = Vec::new();
+    let mut opened = Vec::new();
     for (flag, address) in settings.listen.all() {
-        let opened = match address.strip_prefix("unix:") {
-            None => bind(address).and_then(|port| beside(&port, flag, settings.peer_transport)),
+        let bound = match address.strip_prefix("unix:") {
+            None => bind(address).map(|port| opened.push(port)),
             // A socket that is bound is in the file system from then on.
             Some(path) => folder_of(path),
         };
-        found.push(match opened {
+        found.push(match bound {
             Ok(()) => Finding::fine("port", format!("{address} is free (--{flag})")),
             Err(error) => taken(flag, address, &error),
         });
     }
-    found
-}
-
-/// The port of datagrams that replicas have beside the one for connections.
-fn beside(port: &TcpListener, flag: &str, transport: PeerTransport) -> io::Result<()> {
-    match flag == "listen-peer-urls" && transport != PeerTransport::Tcp {
-        true => bind_datagrams(port).map(drop),
-        false => Ok(()),
+    // Datagrams come beside the connections of the first address.
+    if settings.peer_transport != PeerTransport::Tcp
+        && let Some(address) = settings.listen.peers.first()
+        && let Err(error) = UdpSocket::bind(address)
+    {
+        found.push(taken("listen-peer-urls", address, &error));
     }
+    found
 }
 
 fn folder_of(path: &str) -> io::Result<()> {

@@ -196,12 +196,14 @@ fn between_looks(sight: &Gathered) -> Vec<Finding> {
         return Vec::new();
     };
     let mut found = Vec::new();
-    let added = |name: &str| (now.reading.of_peers(name) - before.reading.of_peers(name)).max(0.0);
-    let lost = added("quorate_peer_dropped_frames_total");
+    let lost = lost(before, now);
     if lost > 0.0 {
         found.push(Finding::problem(
             "loss",
-            format!("{lost} messages to other replicas were thrown away within a moment: links take less than is sent"),
+            format!(
+                "{lost} messages to replicas that it is connected to were thrown away within a moment: links take less \
+                 than is sent"
+            ),
             "look at the network, at replicas that are frozen, and at `quorate status` for what limits",
         ));
     }
@@ -220,6 +222,22 @@ fn between_looks(sight: &Gathered) -> Vec<Finding> {
     }
     let id = now.page.replica_id;
     found.into_iter().map(|finding| finding.at(id)).collect()
+}
+
+/// Messages that were thrown away between two looks, to peers that it was connected to at both.
+fn lost(before: &Seen, now: &Seen) -> f64 {
+    let of = |seen: &Seen, peer: &str, name| {
+        let all = seen.reading.of_each_peer(name);
+        all.get(peer).copied().unwrap_or(0.0)
+    };
+    let dropped = "quorate_peer_dropped_frames_total";
+    let all = now.reading.of_each_peer(dropped);
+    let connected = all.iter().filter(|(peer, _)| {
+        let is_up = |seen| of(seen, peer, "quorate_peer_connected") > 0.0;
+        is_up(before) && is_up(now)
+    });
+    let added = connected.map(|(peer, count)| count - of(before, peer, dropped));
+    added.sum::<f64>().max(0.0)
 }
 
 #[cfg(test)]
@@ -295,7 +313,10 @@ mod tests {
         let at = |dropped: u32, flushes: u32, seconds: f64| Seen {
             page: page(2, &[1, 2, 3]),
             reading: Reading::parse(&format!(
-                "quorate_peer_dropped_frames_total{{peer=\"1\"}} {dropped}\n\
+                "quorate_peer_connected{{peer=\"1\"}} 1\n\
+                 quorate_peer_connected{{peer=\"3\"}} 0\n\
+                 quorate_peer_dropped_frames_total{{peer=\"1\"}} {dropped}\n\
+                 quorate_peer_dropped_frames_total{{peer=\"3\"}} {flushes}\n\
                  quorate_latency_seconds_sum{{place=\"log\"}} {seconds}\n\
                  quorate_latency_seconds_count{{place=\"log\"}} {flushes}\n"
             )),

@@ -58,7 +58,7 @@ impl ListenAddresses {
     }
 
     /// Whether others than this machine's may call there, and nothing is encrypted.
-    pub(super) fn is_http_open(&self) -> bool {
+    pub(crate) fn is_http_open(&self) -> bool {
         !self.secured[0] && !self.http.iter().all(|address| is_loopback(address))
     }
 

@@ -98,7 +98,7 @@ pub(crate) fn run_with(settings: Settings) -> Result<Option<StopSignal>, Failure
             (folder, peers)
         }
     };
-    let face = face_of(&folder, settings.face)?;
+    let face = face_of(folder.meta(), folder.dir(), settings.face)?;
     settings.check_face(face).map_err(Failure::Usage)?;
     let (store, server) = store_of(&settings, &folder, face, client_connections)?;
     if face == FaceName::Redis {
@@ -394,15 +394,19 @@ pub(crate) fn turns(address: String) -> Turns {
     }
 }
 
-/// What the cluster in a folder was begun for, which must be what was asked for.
-fn face_of(folder: &Folder, asked: Option<FaceName>) -> Result<FaceName, Failure> {
-    let face = FaceName::of(&folder.meta().epoch.params).map_err(Failure::Failed)?;
+/// The face of the cluster in a folder, which must be the one that was asked for, if one was.
+pub(crate) fn face_of(
+    meta: &Meta,
+    dir: &Path,
+    asked: Option<FaceName>,
+) -> Result<FaceName, Failure> {
+    let face = FaceName::of(&meta.epoch.params).map_err(Failure::Failed)?;
     match asked.filter(|asked| *asked != face) {
         None => Ok(face),
         Some(asked) => Err(Failure::Usage(format!(
             "--face {} contradicts the cluster in {}, which was begun for {}",
             asked.name(),
-            folder.dir().display(),
+            dir.display(),
             face.name()
         ))),
     }

@@ -8,7 +8,7 @@ use super::member_urls::{
     first, members, number_of_name, peer_addresses, port_urls, reachable, url_list,
 };
 use super::options::ServeOptions;
-use crate::address::{host, host_port, host_ports};
+use crate::address::{host, host_port, host_ports, is_https};
 use crate::compaction::duration;
 use crate::connection_options::ConnectionSettings;
 use crate::etcd_options::EtcdSettings;
@@ -81,7 +81,7 @@ pub(crate) struct Settings {
     token: String,
     /// These are `None` or empty unless asked for: a folder with data knows better.
     pub(super) cluster: Option<ClusterId>,
-    pub(super) face: Option<FaceName>,
+    pub(crate) face: Option<FaceName>,
     pub(crate) protocol: Option<String>,
     pub(crate) durability: Option<DurabilityMode>,
     pub(super) params: BTreeMap<String, String>,
@@ -200,7 +200,7 @@ impl Settings {
     }
 
     /// What the data must turn out to be, as far as that was asked for.
-    pub(super) fn expected(&self) -> Expected {
+    pub(crate) fn expected(&self) -> Expected {
         Expected {
             replica: self.id,
             cluster: self.cluster,
@@ -210,17 +210,23 @@ impl Settings {
         }
     }
 
-    /// The hosts at which clients reach this replica.
+    /// Whether an empty data folder may be begun.
+    pub(crate) fn is_new(&self) -> bool {
+        self.state == ClusterState::New
+    }
+
+    /// The hosts at which clients reach this replica over TLS.
     pub(crate) fn client_hosts(&self) -> Vec<String> {
         let own = self.members.iter().find(|member| member.id == self.id);
         let urls = own.map_or("", |member| member.client_url.as_str());
-        let told = host_ports("advertise-client-urls", urls).unwrap_or_default();
+        let secured: Vec<&str> = urls.split(',').filter(|url| is_https(url)).collect();
+        let told = host_ports("advertise-client-urls", &secured.join(",")).unwrap_or_default();
         let hosts = told.iter().map(|at| host(at).to_owned());
         hosts.collect()
     }
 
     /// Refuses options that the cluster's face does not have.
-    pub(super) fn check_face(&self, face: FaceName) -> Result<(), String> {
+    pub(crate) fn check_face(&self, face: FaceName) -> Result<(), String> {
         if face != FaceName::Etcd && self.etcd.retention.is_some() {
             let name = face.name();
             return Err(format!(
@@ -236,7 +242,7 @@ impl Settings {
     }
 
     /// What this replica of a new cluster begins with, in this incarnation.
-    pub(super) fn first_meta(&self, incarnation: Incarnation) -> Meta {
+    pub(crate) fn first_meta(&self, incarnation: Incarnation) -> Meta {
         match self.peer_addresses.is_empty() {
             true => self.new_cluster().meta_alone(self.id, incarnation),
             false => self.new_cluster().joining_meta(self.id, incarnation),

@@ -34,10 +34,19 @@ impl Reading {
 
     /// The sum of a metric over all peers.
     pub(crate) fn of_peers(&self, name: &str) -> f64 {
+        self.of_each_peer(name).values().sum()
+    }
+
+    /// A metric of each peer, by the peer's name.
+    pub(crate) fn of_each_peer(&self, name: &str) -> BTreeMap<&str, f64> {
         let beginning = format!("{name}{{peer=\"");
         let samples = self.samples.range(beginning.clone()..);
         let samples = samples.take_while(|(name, _)| name.starts_with(&beginning));
-        samples.map(|(_, value)| value).sum()
+        let of_peers = samples.filter_map(|(name, value)| {
+            let peer = name[beginning.len()..].strip_suffix("\"}")?;
+            Some((peer, *value))
+        });
+        of_peers.collect()
     }
 
     /// The time in seconds that was spent at a place in all, and how often.

@@ -245,7 +245,7 @@ async fn supervise(plan: &Plan, options: &UpOptions, which: &[u16]) -> Result<()
 /// What is known of the processes.
 struct Watch<'a> {
     plan: &'a Plan,
-    /// What starts a replica as it was started, of that which the folder does not remember; each behind a space.
+    /// The flags and words that start a replica as it was started, of that which the folder does not remember.
     again: String,
     pids: BTreeMap<Who, u32>,
     starting: BTreeSet<Who>,
@@ -256,12 +256,18 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn new(plan: &'a Plan, options: &UpOptions, which: &[Who]) -> Self {
-        let mut again = options.redis_server.flags();
-        let passed_on = options.server_arg.iter();
-        again.extend(passed_on.map(|flag| format!("--server-arg={flag}")));
+        let server = options.redis_server.flags();
+        let mut again: String = server
+            .iter()
+            .map(|flag| format!(" {}", quoted(flag)))
+            .collect();
+        // There may be passwords in them.
+        if !options.server_arg.is_empty() {
+            again += ", and the same --server-arg";
+        }
         Watch {
             plan,
-            again: again.iter().map(|flag| format!(" {flag}")).collect(),
+            again,
             pids: BTreeMap::new(),
             starting: which.iter().copied().collect(),
             running: BTreeSet::new(),
@@ -371,6 +377,15 @@ impl<'a> Watch<'a> {
 
     fn has_replicas<'b>(&self, mut of: impl Iterator<Item = &'b Who>) -> bool {
         of.any(|who| matches!(who, Who::Replica(_)))
+    }
+}
+
+/// A word as shells take it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=./:,@%+".contains(letter);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 

@@ -39,6 +39,7 @@ fn replica(dir: &Path, more: &[&str]) -> Vec<String> {
     let port = free_ports(2);
     let mut flags = vec![
         "--".to_owned(),
+        "--initial-cluster-state=new".to_owned(),
         format!("--data-dir={}", dir.join("data").display()),
         format!("--listen-client-urls=http://127.0.0.1:{port}"),
         format!("--listen-peer-urls=http://127.0.0.1:{}", port + 1),
@@ -89,6 +90,14 @@ fn each_fault_before_a_start_is_named() {
         "--listen-metrics-urls",
     );
 
+    let twice = free_ports(1);
+    let twice =
+        ["client", "metrics"].map(|what| format!("--listen-{what}-urls=http://127.0.0.1:{twice}"));
+    let twice: Vec<&str> = twice.iter().map(String::as_str).collect();
+    expect_problem(&with(&twice), "port", "in use", "--listen-metrics-urls");
+
+    let alone = "--initial-cluster-state=existing";
+    expect_problem(&with(&[alone]), "data", "holds no replica", "");
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let below = format!("--data-dir={}/below", file.display());
@@ -116,6 +125,41 @@ fn each_fault_before_a_start_is_named() {
     expect_problem(&with(&off), "clock", "20 ms off", "time daemon");
     let many = "--max-client-connections=99999999999";
     expect_problem(&with(&[many]), "open-files", "ulimit -n", "");
+}
+
+/// Scenario: a replica makes its certificate, and a secret is what others prove to have.
+#[test]
+fn what_replicas_prove_is_seen_without_making_a_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    let port = free_ports(1);
+    let flags = [
+        "--peer-auto-tls".to_owned(),
+        format!("--peer-secret-file={}", secret.display()),
+        format!("--listen-peer-urls=https://0.0.0.0:{port}"),
+        format!("--initial-cluster=1=https://127.0.0.1:{port}"),
+        "--durability=memory".to_owned(),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    expect_problem(&replica(dir.path(), &flags), "certificate", "secret", "");
+    std::fs::write(&secret, "too short").unwrap();
+    expect_problem(&replica(dir.path(), &flags), "certificate", "9 bytes", "");
+    std::fs::write(&secret, "long enough for a secret").unwrap();
+    let (code, found) = doctor(&replica(dir.path(), &flags));
+    assert_eq!(
+        (code, of_kind(&found, "problem", "open-port")),
+        (0, Vec::new()),
+        "{found:#}"
+    );
+    let accept = [&flags[..], &["--peer-tls=accept"]].concat();
+    let remedy = "leave out --peer-tls accept";
+    expect_problem(
+        &replica(dir.path(), &accept),
+        "open-port",
+        "act as a member",
+        remedy,
+    );
+    assert!(!dir.path().join("data").exists());
 }
 
 #[test]
@@ -268,8 +312,14 @@ async fn a_cluster_that_runs_is_examined_from_any_replica() {
     assert_eq!(code, 0, "{found:#}");
     let process = up.pids[&1].to_string();
     assert!(of_kind(&found, "note", "running")[0].0.contains(&process));
-    let words = "holds the data of replica 1, and replica 2 is to be started";
-    expect_problem(&own(2), "data", words, "--id");
+    expect_problem(
+        &own(2),
+        "data",
+        "belongs to replica 1, not to replica 2",
+        "",
+    );
+    let other = [&own(1)[..], &["--protocol=nezha".to_owned()]].concat();
+    expect_problem(&other, "data", "protocol", "");
 
     signal(up.pids[&2], Signal::STOP);
     let asked = [format!("--endpoints={}", up.urls[0])];
@@ -292,7 +342,10 @@ async fn a_cluster_that_runs_is_examined_from_any_replica() {
     signal(up.pids[&3], Signal::KILL);
     let died = up.wait_for("replica 3 (process");
     // It would be started again as it was.
-    assert!(died.ends_with(&format!("--only 3 {told}")), "{died}");
+    assert!(
+        died.ends_with("--only 3, and the same --server-arg"),
+        "{died}"
+    );
     expect_problem(&asked, "down", "start it again", "");
     up.stop();
 }

@@ -156,6 +156,7 @@ async fn a_gateway_follows_the_protocol_of_its_cluster() {
         line.is_some()
     };
     assert!(!answered().await, "it ordered a write under rabia");
+    assert_eq!(support::get(&gateway, "/console").await.0, 404);
     let switched = quorate()
         .args(["cluster", "switch", "--endpoints", &up.urls[0], "nezha"])
         .status()

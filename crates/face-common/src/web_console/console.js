@@ -2,12 +2,14 @@
 "use strict";
 
 const PAUSE_MS = 1000;
+const ANSWER_MS = 3000;
 // Points of a plot: two minutes.
 const POINTS_MAX = 120;
 const PLACES = ["face", "ring", "order", "log", "network", "apply", "total"];
 // As `quorate status` has them: a share of the time at which something has no more to give; a far quorum in us.
 const SATURATED = 0.85;
 const FAR_US = 300;
+const QUEUED_BYTES = 1 << 20;
 
 const at = (id) => document.getElementById(id);
 const made = (name, text, kind) => {
@@ -95,6 +97,9 @@ function limitOf(seconds, rate, page, pageBefore, now, before, places) {
   const shares = `a flush is under way ${percent(flush)} of the time, the protocol's thread works ${percent(core)}, ` +
     `the machine ${percent(machine)}`;
   if (rate < 1) return `Nothing limits: hardly anybody asks for anything (${shares}).`;
+  let queued = 0;
+  for (const [name, value] of now) if (name.startsWith("quorate_peer_queued_bytes{")) queued += value;
+  if (queued > QUEUED_BYTES) return `The network limits: ${bytes(queued)} wait for links to peers (${shares}).`;
   if (flush > SATURATED) return `The disk limits: ${shares}.`;
   if (core > SATURATED) return `The protocol's thread limits: ${shares}.`;
   if (machine > SATURATED) return `The machine's CPUs limit: ${shares}.`;
@@ -104,8 +109,14 @@ function limitOf(seconds, rate, page, pageBefore, now, before, places) {
   return `Clients limit: they ask for no more (${shares}).`;
 }
 
+const shown = new Map();
+
+// Fills a table, unless it says the same already: a link that has the focus keeps it.
 function table(id, heads, rows) {
   const element = at(id);
+  const text = JSON.stringify([heads, rows.map((cells) => cells.map((cell) => cell instanceof Node ? cell.href : cell))]);
+  if (shown.get(id) === text) return;
+  shown.set(id, text);
   const head = made("tr");
   for (const [text, kind] of heads) head.append(made("th", text, kind));
   const lines = rows.map((cells) => {
@@ -233,7 +244,8 @@ function showRates(page, now, when) {
 }
 
 async function text(path) {
-  const answer = await fetch(path, { cache: "no-store" });
+  // A replica that is frozen takes connections and does not answer.
+  const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
   if (!answer.ok) throw new Error(`${path}: status ${answer.status}`);
   return answer.text();
 }
