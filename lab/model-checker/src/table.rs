@@ -5,6 +5,7 @@
 //! ones.
 
 mod chora;
+mod fast_paxos;
 mod mencius;
 mod nezha;
 mod paxos;
@@ -23,6 +24,7 @@ pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
         .chain(racos::ALL)
         .chain(raft::ALL)
         .chain(mencius::ALL)
+        .chain(fast_paxos::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

@@ -24,7 +24,7 @@ struct Setting {
     paper: Option<[f64; 3]>,
 }
 
-const SETTINGS: [Setting; 5] = [
+const SETTINGS: [Setting; 6] = [
     Setting {
         name: "multi-paxos",
         protocol: "multi-paxos",
@@ -57,6 +57,17 @@ const SETTINGS: [Setting; 5] = [
         ],
         are_all_asked: true,
         paper: Some([1.64 / 1.52, 1.23 / 0.89, 1.17 / 0.69]),
+    },
+    Setting {
+        name: "fast-paxos",
+        protocol: "fast-paxos",
+        params: &[
+            ("batch_commands", "1"),
+            ("window", "128"),
+            ("outstanding", "64"),
+        ],
+        are_all_asked: false,
+        paper: None,
     },
     Setting {
         name: "chora, responsive",

@@ -7,6 +7,7 @@ use super::mutants::Fault;
 use super::state::{Lead, Written};
 use super::{Replica, lanes};
 use crate::shared::ballot::Ballot;
+use crate::shared::peers::Member;
 use quorate_core::{ENTRY_BYTES_MAX, Entry, Event, MemberIndex, MemberSet, Out, Slot};
 
 /// No honest replica gets so far.

@@ -3,7 +3,8 @@
 use super::lanes::Span;
 use crate::shared::ballot::Ballot;
 use crate::shared::question::QuestionName;
-use quorate_core::{Carry, Entry, EntryId, MemberIndex, Slot};
+use crate::shared::words::carried_whole;
+use quorate_core::{Entry, EntryId, MemberIndex, Slot};
 
 /// The own slots that a replica skipped since it started: those from `from` on, before `below`, that are not in
 /// `except`. In none of them it ever suggests anything, nor has before.
@@ -197,11 +198,7 @@ pub enum Record {
     Lost,
 }
 
-/// Entries travel whole: there are no payloads beside them.
-impl Carry for Message {}
-
-/// Entries are written whole: there are no payloads beside them.
-impl Carry for Record {}
+carried_whole!(Message, Record);
 
 impl quorate_core::Record for Record {
     fn slot(&self) -> Option<Slot> {

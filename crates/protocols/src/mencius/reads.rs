@@ -10,6 +10,7 @@
 
 use super::Replica;
 use super::messages::Message;
+use crate::shared::peers::Member;
 use crate::shared::question::QuestionName;
 use quorate_core::{MemberIndex, MemberSet, Out, Outcome, Slot};
 

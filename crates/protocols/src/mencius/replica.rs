@@ -14,13 +14,13 @@ use crate::shared::claim::Claim;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
-use crate::shared::peers::{each_peer, sender};
+use crate::shared::peers::{Member, each_peer, sender};
 use crate::shared::reads::ReadQueries;
+use crate::shared::seating::Seating;
 use crate::shared::timers::Backoff;
-use crate::shared::words::{plain_checks, plain_machine};
+use crate::shared::words::{plain_checks, yardstick_machine};
 use quorate_core::{
-    EntryId, Event, Input, Introspect, Machine, MemberIndex, MemberSet, Now, Out, Peers, ReplicaId,
-    Slot, Wire,
+    EntryId, Introspect, Machine, MemberIndex, MemberSet, Now, Out, Peers, ReplicaId, Slot, Wire,
 };
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -97,35 +97,7 @@ pub(super) struct Armed {
 }
 
 impl Machine for Replica {
-    plain_machine!();
-
-    fn step(&mut self, now: Now, input: Input<Self>, out: &mut Out<Self>) {
-        self.now_ns = now.mono_ns;
-        match input {
-            Input::Submit(commands) => self.on_submit(commands, out),
-            Input::Withdraw(ids) => self.on_withdraw(&ids, out),
-            Input::Message { from, message } => self.on_message(from, message, out),
-            Input::Timer(timer) => self.on_timer(timer, out),
-            Input::Durable(lsn) => self.disk.confirm(lsn),
-            Input::Installed { next, base } => self.on_installed(next, base, out),
-            Input::Link { peer, up } => self.on_link(peer, up, out),
-            // It has nothing gathered, nothing executed ahead, and no leader to prefer.
-            Input::Held(_) | Input::Applied { .. } | Input::Prefer(_) => {}
-        }
-        self.run_to_fixpoint(now, out);
-    }
-
-    fn room(&self) -> usize {
-        self.queue_room()
-    }
-
-    fn is_serving(&self) -> bool {
-        !self.is_silent
-    }
-
-    fn reach(config: &Config) -> Option<u64> {
-        Some(config.slots_max)
-    }
+    yardstick_machine!();
 }
 
 impl Introspect for Replica {
@@ -153,7 +125,16 @@ impl Introspect for Replica {
     }
 }
 
+impl Member for Replica {
+    fn seating(&self) -> &Seating {
+        &self.config.seating
+    }
+}
+
 impl Replica {
+    /// There is no leader to prefer.
+    fn on_prefer(&self, _: ReplicaId, _: &mut Out<Self>) {}
+
     fn on_message(&mut self, from: ReplicaId, message: Message, out: &mut Out<Self>) {
         let (member, me) = (self.config.seating.member(from), self.config.seating.me);
         let Some(from) = sender(from, member, me, out) else {
@@ -289,10 +270,6 @@ impl Replica {
         self.config.faults.is(fault)
     }
 
-    pub(super) fn peer(&self, member: MemberIndex) -> Peers {
-        Peers::One(self.config.seating.members[member])
-    }
-
     /// Sends to some members; to all others as a broadcast.
     pub(super) fn send_to(
         &self,
@@ -304,11 +281,5 @@ impl Replica {
         each_peer(to, seating.others(), &seating.members, |peers| {
             send(peers, message.clone())
         });
-    }
-
-    /// Counts a peer's offence; what it said is ignored.
-    pub(super) fn misbehaved(&self, from: MemberIndex, what: &'static str, out: &mut Out<Self>) {
-        let peer = self.config.seating.members[from];
-        out.emit(Event::Misbehaved { peer, what });
     }
 }

@@ -6,6 +6,7 @@ use super::messages::{Learned, Message, Shown};
 use super::mutants::Fault;
 use super::state::{Findings, Found, Lead, Leading, OWNERS, Preparing, Written};
 use crate::shared::ballot::Ballot;
+use crate::shared::peers::Member;
 use quorate_core::{Entry, Event, MemberIndex, MemberSet, Out, Slot};
 
 /// Strikes of a leader that is heard and under which nothing moves, before its lane is taken over all the same.

@@ -5,6 +5,7 @@ use super::lanes::spans;
 use super::messages::{Learned, Message, Timer};
 use super::state::Lead;
 use crate::shared::ballot::Ballot;
+use crate::shared::peers::Member;
 use quorate_core::{Due, Entry, MemberIndex, MemberSet, Out, ReplicaId, Slot};
 
 /// Decided entries in the answer to one question, at most: who asks, asks again.

@@ -268,6 +268,7 @@ macro_rules! with_yardsticks {
         $then! {
             $($products)*
             Mencius: $crate::mencius::Mencius,
+            FastPaxos: $crate::fast_paxos::FastPaxos,
         }
     };
 }

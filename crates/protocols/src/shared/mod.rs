@@ -4,6 +4,8 @@ pub(crate) mod admission;
 pub(crate) mod backlog;
 pub(crate) mod ballot;
 pub(crate) mod claim;
+#[cfg(feature = "yardsticks")]
+pub(crate) mod clients;
 pub(crate) mod code;
 pub(crate) mod decided;
 pub(crate) mod disk;

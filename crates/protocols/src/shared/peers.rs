@@ -1,5 +1,7 @@
 //! The receivers of a message to some members, and who sends one.
 
+#[cfg(feature = "yardsticks")]
+use crate::shared::seating::Seating;
 use quorate_core::{Event, Machine, MemberIndex, MemberSet, Out, Peers, ReplicaId};
 
 /// The position of a message's sender, another member than this replica, which is at `me`. A message from
@@ -32,6 +34,32 @@ pub(crate) fn each_peer(
     let members = MemberSet::first(ids.len()).iter().zip(ids);
     let named = members.filter(|(member, _)| to.contains(*member));
     named.for_each(|(_, id)| send(Peers::One(*id)));
+}
+
+/// A machine that has a seat among the members of an epoch, and speaks to the others.
+#[cfg(feature = "yardsticks")]
+pub(crate) trait Member: Machine {
+    /// The members, and the seat of this one.
+    fn seating(&self) -> &Seating;
+
+    /// One member, as a receiver.
+    fn peer(&self, member: MemberIndex) -> Peers {
+        Peers::One(self.seating().members[member])
+    }
+
+    /// Tells some members what promises nothing; all others by a broadcast.
+    fn tell(&self, to: MemberSet, message: &Self::Message, out: &mut Out<Self>) {
+        let seating = self.seating();
+        each_peer(to, seating.others(), &seating.members, |peers| {
+            out.send_early(peers, message.clone());
+        });
+    }
+
+    /// Counts a peer's offence; what it said is ignored.
+    fn misbehaved(&self, from: MemberIndex, what: &'static str, out: &mut Out<Self>) {
+        let peer = self.seating().members[from];
+        out.emit(Event::Misbehaved { peer, what });
+    }
 }
 
 #[cfg(test)]

@@ -104,3 +104,55 @@ macro_rules! described_by {
     };
 }
 pub(crate) use described_by;
+
+/// The implementation of [`quorate_core::Machine`] of a yardstick that takes part or, having lost its promises,
+/// `is_silent`: each input goes to the method that has its name, and then what became possible is done.
+#[cfg(feature = "yardsticks")]
+macro_rules! yardstick_machine {
+    () => {
+        $crate::shared::words::plain_machine!();
+
+        fn step(&mut self, now: Now, input: quorate_core::Input<Self>, out: &mut Out<Self>) {
+            use quorate_core::Input;
+
+            self.now_ns = now.mono_ns;
+            match input {
+                Input::Submit(commands) => self.on_submit(commands, out),
+                Input::Withdraw(ids) => self.on_withdraw(&ids, out),
+                Input::Message { from, message } => self.on_message(from, message, out),
+                Input::Timer(timer) => self.on_timer(timer, out),
+                Input::Durable(lsn) => self.disk.confirm(lsn),
+                Input::Installed { next, base } => self.on_installed(next, base, out),
+                Input::Link { peer, up } => self.on_link(peer, up, out),
+                Input::Prefer(member) => self.on_prefer(member, out),
+                // It has nothing gathered, and nothing executed ahead.
+                Input::Held(_) | Input::Applied { .. } => {}
+            }
+            self.run_to_fixpoint(now, out);
+        }
+
+        fn room(&self) -> usize {
+            self.queue_room()
+        }
+
+        fn is_serving(&self) -> bool {
+            !self.is_silent
+        }
+
+        fn reach(config: &Config) -> Option<u64> {
+            Some(config.slots_max)
+        }
+    };
+}
+#[cfg(feature = "yardsticks")]
+pub(crate) use yardstick_machine;
+
+/// Says of messages and records that entries are in them whole: there are no payloads beside them.
+#[cfg(feature = "yardsticks")]
+macro_rules! carried_whole {
+    ($($word:ident),+) => {
+        $(impl quorate_core::Carry for $word {})+
+    };
+}
+#[cfg(feature = "yardsticks")]
+pub(crate) use carried_whole;

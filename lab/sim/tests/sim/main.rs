@@ -6,6 +6,7 @@ mod chora;
 mod cluster;
 mod deposed;
 mod epochs;
+mod fast_paxos;
 mod mencius;
 mod multi_paxos;
 mod nezha;
