@@ -48,7 +48,7 @@ tests() {
 }
 
 models() {
-  for protocol in rabia multi-paxos raft rs-paxos racos chora nezha mencius fast-paxos; do
+  for protocol in rabia multi-paxos raft rs-paxos racos chora nezha mencius fast-paxos nopaxos; do
     "$LAB" model --protocol "$protocol" "$model"
   done
 }

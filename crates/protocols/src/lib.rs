@@ -10,6 +10,8 @@ pub mod fast_paxos;
 pub mod mencius;
 pub mod multi_paxos;
 pub mod nezha;
+#[cfg(feature = "yardsticks")]
+pub mod nopaxos;
 pub mod rabia;
 pub mod racos;
 pub mod raft;

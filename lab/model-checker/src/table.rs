@@ -8,6 +8,7 @@ mod chora;
 mod fast_paxos;
 mod mencius;
 mod nezha;
+mod nopaxos;
 mod paxos;
 mod racos;
 mod raft;
@@ -25,6 +26,7 @@ pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
         .chain(raft::ALL)
         .chain(mencius::ALL)
         .chain(fast_paxos::ALL)
+        .chain(nopaxos::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

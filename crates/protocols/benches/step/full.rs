@@ -24,7 +24,7 @@ struct Setting {
     paper: Option<[f64; 3]>,
 }
 
-const SETTINGS: [Setting; 6] = [
+const SETTINGS: [Setting; 7] = [
     Setting {
         name: "multi-paxos",
         protocol: "multi-paxos",
@@ -67,6 +67,13 @@ const SETTINGS: [Setting; 6] = [
             ("outstanding", "64"),
         ],
         are_all_asked: false,
+        paper: None,
+    },
+    Setting {
+        name: "nopaxos",
+        protocol: "nopaxos",
+        params: &[("batch_commands", "1"), ("outstanding", "64")],
+        are_all_asked: true,
         paper: None,
     },
     Setting {

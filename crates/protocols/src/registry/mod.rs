@@ -269,6 +269,7 @@ macro_rules! with_yardsticks {
             $($products)*
             Mencius: $crate::mencius::Mencius,
             FastPaxos: $crate::fast_paxos::FastPaxos,
+            NoPaxos: $crate::nopaxos::NoPaxos,
         }
     };
 }

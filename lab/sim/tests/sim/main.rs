@@ -10,6 +10,7 @@ mod fast_paxos;
 mod mencius;
 mod multi_paxos;
 mod nezha;
+mod nopaxos;
 mod picture;
 mod racos;
 mod raft;
