@@ -125,10 +125,14 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A program that prints a text.
+    /// A program that prints a text. Another process writes it: a file that is open for writing here may be so in what
+    /// another test starts as well, and is not run as long as it is.
     fn program(path: &Path, text: &str) {
-        fs::write(path, format!("#!/bin/sh\necho '{text}'\n")).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+        let source = path.with_extension("text");
+        fs::write(&source, format!("#!/bin/sh\necho '{text}'\n")).unwrap();
+        fs::set_permissions(&source, fs::Permissions::from_mode(0o700)).unwrap();
+        let copied = Command::new("cp").arg(&source).arg(path).status().unwrap();
+        assert!(copied.success());
     }
 
     #[test]

@@ -244,8 +244,16 @@ async fn a_server_of_another_version_than_it_said_is_not_taken() {
         flavour.name(),
         path.display()
     );
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    // Another process writes it: a file that is open for writing here may be so in what another test starts as well,
+    // and is not run as long as it is.
+    let text = stage.dir.path().join("text");
+    std::fs::write(&text, script).unwrap();
+    std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let copied = std::process::Command::new("cp")
+        .arg(&text)
+        .arg(&program)
+        .status();
+    assert!(copied.unwrap().success());
     let mut launcher = Launcher::new(LauncherOptions {
         checks_files: true,
         binary: ServerBinary::find(Some(&program)).unwrap(),
