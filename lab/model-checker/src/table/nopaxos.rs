@@ -22,7 +22,7 @@ pub(super) static ALL: &[Scope] = &[
         name: "n3-stamps",
         what: "two gateways write, stamps come out of turn, and nobody fails",
         quick: true,
-        states: &[],
+        states: &[297_010],
         ..TWO_WRITERS
     },
     Scope {
@@ -32,7 +32,7 @@ pub(super) static ALL: &[Scope] = &[
         requests: &[write(2)],
         slots: 1,
         crashes: 1,
-        states: &[],
+        states: &[258],
         ..TWO_WRITERS
     },
     Scope {
@@ -41,7 +41,7 @@ pub(super) static ALL: &[Scope] = &[
         quick: true,
         requests: &[write(1), read(2)],
         slots: 1,
-        states: &[],
+        states: &[446],
         ..TWO_WRITERS
     },
     Scope {
@@ -52,6 +52,41 @@ pub(super) static ALL: &[Scope] = &[
         slots: 1,
         depth: 1,
         timers: &["Sync", "Leader"],
+        states: &[1_119],
+        ..TWO_WRITERS
+    },
+    Scope {
+        name: "n3-view-crash",
+        what: "the same, and a crash anywhere",
+        quick: true,
+        requests: &[write(2)],
+        slots: 1,
+        depth: 2,
+        crashes: 1,
+        timers: &["Sync", "Leader"],
+        states: &[],
+        ..TWO_WRITERS
+    },
+    Scope {
+        name: "n3-session",
+        what: "a write, a sequencer that is suspected, and a crash anywhere",
+        quick: true,
+        requests: &[write(2)],
+        slots: 1,
+        depth: 1,
+        crashes: 1,
+        timers: &["Sync", "Sequencer"],
+        states: &[],
+        ..TWO_WRITERS
+    },
+    Scope {
+        name: "n3-view-stamps",
+        what: "two writes, stamps out of turn, and a leader that is suspected",
+        requests: &[write(1), write(1)],
+        params: &[("window", "2"), ("batch_commands", "1")],
+        depth: 1,
+        timers: &["Leader"],
+        lost: &["Ask", "Lookup"],
         states: &[],
         ..TWO_WRITERS
     },
