@@ -36,7 +36,8 @@ fn take_list<T>(
     if len > most {
         return Err(WireError::Range("length of a list"));
     }
-    let mut list = Vec::with_capacity(len);
+    // It grows with what is read: a length alone takes no memory.
+    let mut list = Vec::new();
     for _ in 0..len {
         list.push(take(input)?);
     }
