@@ -56,18 +56,6 @@ pub(super) static ALL: &[Scope] = &[
         ..TWO_WRITERS
     },
     Scope {
-        name: "n3-view-crash",
-        what: "the same, and a crash anywhere",
-        quick: true,
-        requests: &[write(2)],
-        slots: 1,
-        depth: 2,
-        crashes: 1,
-        timers: &["Sync", "Leader"],
-        states: &[],
-        ..TWO_WRITERS
-    },
-    Scope {
         name: "n3-session",
         what: "a write, a sequencer that is suspected, and a crash anywhere",
         quick: true,
@@ -76,18 +64,7 @@ pub(super) static ALL: &[Scope] = &[
         depth: 1,
         crashes: 1,
         timers: &["Sync", "Sequencer"],
-        states: &[],
-        ..TWO_WRITERS
-    },
-    Scope {
-        name: "n3-view-stamps",
-        what: "two writes, stamps out of turn, and a leader that is suspected",
-        requests: &[write(1), write(1)],
-        params: &[("window", "2"), ("batch_commands", "1")],
-        depth: 1,
-        timers: &["Leader"],
-        lost: &["Ask", "Lookup"],
-        states: &[],
+        states: &[18_272],
         ..TWO_WRITERS
     },
 ];
