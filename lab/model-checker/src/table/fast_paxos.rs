@@ -25,6 +25,7 @@ pub(super) static ALL: &[Scope] = &[
         quick: true,
         requests: &[write(1)],
         slots: 1,
+        states: &[267_659],
         ..COLLIDING
     },
     Scope {
