@@ -124,7 +124,7 @@ fn view(page: &StatusPage) -> String {
 }
 
 fn views(pages: &[&StatusPage]) -> Option<Finding> {
-    let differ = differing(pages, |page| view(page))?;
+    let differ = differing(pages, view)?;
     Some(Finding::note(
         "view",
         format!("replicas take the cluster for different ones: {differ}"),

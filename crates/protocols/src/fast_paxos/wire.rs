@@ -78,7 +78,8 @@ impl Wire for Vote {
 
 impl Wire for Commit {
     fn encode(&self, out: &mut Encoder) {
-        (self.ballot.encode(out), self.any.encode(out));
+        self.ballot.encode(out);
+        self.any.encode(out);
         self.first.encode(out);
         put_all(&self.names, out);
     }
@@ -95,7 +96,8 @@ impl Wire for Commit {
 
 impl Wire for Promise {
     fn encode(&self, out: &mut Encoder) {
-        (self.ballot.encode(out), self.delivered.encode(out));
+        self.ballot.encode(out);
+        self.delivered.encode(out);
         put_all(&self.shown, out);
     }
 
