@@ -87,7 +87,10 @@ impl Gateway {
     /// predecessors were decided.
     fn form(&mut self, config: &Config, clock_ns: u64) -> Option<Entry> {
         let batches = &config.batches;
-        if self.backlog.is_empty() || self.offers.len() >= batches.outstanding {
+        // Those that are answered and not delivered are as many as logs are compared seldom.
+        let is_full = self.unanswered.len() >= batches.outstanding
+            || self.offers.len() as u64 >= config.window.max(batches.outstanding as u64);
+        if self.backlog.is_empty() || is_full {
             return None;
         }
         let batch = self.backlog.fill(batches.commands_max, batches.bytes_max);

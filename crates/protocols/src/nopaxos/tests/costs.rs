@@ -88,6 +88,20 @@ fn logs_are_compared_now_and_then() {
     }
 }
 
+/// Clients that have their answers do not wait for what is said about logs.
+#[test]
+fn entries_follow_each_other_as_they_are_answered() {
+    let mut net = Net::new(3, &[("outstanding", "1")]).begun();
+    let requests = [(); 5].map(|()| {
+        let request = net.write(C);
+        net.run();
+        assert!(net.is_committed(C, request));
+        request
+    });
+    assert_eq!(net.times(C, requests[0]), 0, "nothing is delivered");
+    net.settle(&requests);
+}
+
 /// A stamp that the leader has costs a follower that missed it two delays.
 #[test]
 fn what_a_follower_missed_it_gets_from_the_leader() {
