@@ -36,7 +36,7 @@ const KINDS: &[(u64, Kind)] = &[
     (0x794c_7630, Kind::Layer),
 ];
 
-/// Where files really are.
+/// The kind of place that files are kept at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// A disk, as far as one can tell.
@@ -160,7 +160,7 @@ fn of_kind(kind: Kind, place: &Path) -> Option<Finding> {
     })
 }
 
-/// What is free.
+/// The bytes that are free at a place, held against what a log needs.
 fn space(place: &Path, about: &StatVfs) -> Finding {
     let free = about.f_bavail.saturating_mul(about.f_frsize);
     let text = format!("{} MiB are free at {}", free >> 20, place.display());

@@ -25,7 +25,7 @@ impl Verdict {
     }
 }
 
-/// What one check came to.
+/// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
@@ -33,7 +33,7 @@ pub(super) struct Finding {
     pub(super) kind: &'static str,
     /// The replica that it is about; `None` where there is one alone, or it is about all.
     pub(super) replica_id: Option<u16>,
-    /// What was found.
+    /// The result in words, with what was measured.
     pub(super) text: String,
     /// What to do, unless there is nothing to be done or the text says so.
     pub(super) remedy: Option<String>,

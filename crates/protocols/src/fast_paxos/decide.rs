@@ -6,8 +6,8 @@
 //! a fast round chose has the votes of a fast quorum, of which promises show all but those of the members that did
 //! not promise. Two fast quorums and the promises have a member in common, so that at most one entry has as many.
 //! If none has, nothing was chosen in that ballot, nor in any before: whoever opened a fast round in a slot knew
-//! that, and whoever asked for a value there had found it. Then everything is safe; what has most votes is likely to
-//! be wanted.
+//! that, and whoever asked for a value there had found it. Then everything is safe, and the entry with most votes is
+//! taken, which is the most likely to be wanted.
 
 use super::messages::Vote;
 use crate::shared::ballot::Ballot;

@@ -142,8 +142,7 @@ impl Replica {
         }
     }
 
-    /// Leads if a majority, this replica included, has promised, and everything they have delivered is delivered
-    /// here.
+    /// Leads if a majority, this replica included, has promised, and this replica has delivered all that they have.
     pub(super) fn lead_if_elected(&mut self, out: &mut Out<Self>) {
         let Role::Candidate(candidate) = &self.role else {
             return;
