@@ -110,16 +110,10 @@ pub struct Config {
     pub message_ns: u64,
 }
 
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 8] = [
     "proposers",
     "mode",
     "round_us",
-    "window",
-    "outstanding",
-    "queue",
-    "batch_commands",
-    "batch_bytes",
-    "rtt_us",
     "stall_ms",
     "rejoin_ms",
     "idle_ms",

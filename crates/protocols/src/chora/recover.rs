@@ -19,6 +19,7 @@ use crate::shared::decided::DecidedSet;
 use crate::shared::entry_names::EntryNames;
 use crate::shared::reads::ReadQueries;
 use crate::shared::rejoin::Voter;
+use crate::shared::start::start_from;
 use quorate_core::{Lsn, MemberIndex, MemberSet, Now, Out, Past, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,28 +28,18 @@ impl Replica {
     /// Takes up where the past left off. A member goes on as if it had been slow; a proposer is none in
     /// the views it may have proposed in, for what it said there it does not know.
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        let mut replica = match past {
-            Past::Fresh => Replica::empty(config, config.first_slot, DecidedSet::default(), out),
-            Past::Lost { next, base } => {
-                let mut replica = Replica::empty(config, next, base, out);
-                replica.begin_rejoin(out);
-                replica
-            }
-            Past::Intact {
-                next,
-                base,
-                records,
-            } => {
-                let mut replica = Replica::empty(config, next, base, out);
+        let (next, base, records) = start_from(past, config.first_slot);
+        let mut replica = Replica::empty(config, next, base, out);
+        match records {
+            Some(records) => {
                 // Whatever it said in this epoch, it wrote its view before.
                 let has_spoken = !records.is_empty();
-                records
-                    .into_iter()
-                    .for_each(|record| replica.restore(record));
+                let restored = records.into_iter();
+                restored.for_each(|record| replica.restore(record));
                 replica.resume(has_spoken);
-                replica
             }
-        };
+            None => replica.begin_rejoin(out),
+        }
         replica.rounds.load.begin(now);
         replica.begin_first_view();
         replica.write_first_view(out);

@@ -72,18 +72,7 @@ pub struct Config {
     pub delays: Delays,
 }
 
-const KNOWN: [&str; 10] = [
-    "batch_bytes",
-    "batch_commands",
-    "collide_us",
-    "election_ms",
-    "outstanding",
-    "patience_ms",
-    "queue",
-    "retry_us",
-    "rtt_us",
-    "window",
-];
+const KNOWN: [&str; 4] = ["collide_us", "election_ms", "patience_ms", "retry_us"];
 
 impl Config {
     /// The configuration of one seat.

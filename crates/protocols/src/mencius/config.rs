@@ -81,19 +81,7 @@ pub struct Config {
     pub delays: Delays,
 }
 
-const KNOWN: [&str; 11] = [
-    "window",
-    "ahead",
-    "ack",
-    "outstanding",
-    "queue",
-    "batch_commands",
-    "batch_bytes",
-    "rtt_us",
-    "suspect_ms",
-    "skip_us",
-    "patience_ms",
-];
+const KNOWN: [&str; 5] = ["ahead", "ack", "suspect_ms", "skip_us", "patience_ms"];
 
 impl Config {
     /// The configuration of one seat.

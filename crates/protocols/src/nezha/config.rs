@@ -107,13 +107,7 @@ const KNOWN: &[&str] = &[
     "percentile",
     "commute",
     "count",
-    "window",
-    "outstanding",
-    "queue",
     "patience_ms",
-    "batch_commands",
-    "batch_bytes",
-    "rtt_us",
     "election_ms",
 ];
 

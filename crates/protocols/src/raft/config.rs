@@ -48,17 +48,7 @@ pub struct Config {
     pub delays: Delays,
 }
 
-const KNOWN: [&str; 9] = [
-    "window",
-    "outstanding",
-    "queue",
-    "batch_commands",
-    "batch_bytes",
-    "append_bytes",
-    "rtt_us",
-    "election_ms",
-    "patience_ms",
-];
+const KNOWN: [&str; 3] = ["append_bytes", "election_ms", "patience_ms"];
 
 impl Config {
     /// The configuration of one seat.

@@ -81,17 +81,11 @@ pub struct Config {
 }
 
 /// Parameters of both protocols.
-const COMMON: [&str; 14] = [
+const COMMON: [&str; 8] = [
     "payload_min",
     "spread_min",
     "spread_bytes",
-    "window",
-    "outstanding",
-    "queue",
-    "batch_commands",
-    "batch_bytes",
     "promise_bytes",
-    "rtt_us",
     "election_ms",
     "lease_ms",
     "drift_ppm",

@@ -4,7 +4,17 @@ use quorate_core::Epoch;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// The parameters of an epoch, and the names its protocol knows.
+/// Parameters that every protocol has, beside its own.
+const OF_ALL: [&str; 6] = [
+    "window",
+    "outstanding",
+    "queue",
+    "batch_commands",
+    "batch_bytes",
+    "rtt_us",
+];
+
+/// The parameters of an epoch, and the names that its protocol alone knows.
 pub(crate) struct Params<'a> {
     pub(crate) epoch: &'a Epoch,
     pub(crate) known: &'a [&'a str],
@@ -30,14 +40,17 @@ impl<'a> Params<'a> {
     /// Refuses names that mean nothing.
     pub(crate) fn check_names(&self) -> Result<(), String> {
         // What is above the log is no protocol's business.
-        let is_known =
-            |name: &str| self.known.contains(&name) || Epoch::ABOVE_THE_LOG.contains(&name);
+        let is_known = |name: &str| {
+            self.known.contains(&name)
+                || OF_ALL.contains(&name)
+                || Epoch::ABOVE_THE_LOG.contains(&name)
+        };
         match self.epoch.params.keys().find(|name| !is_known(name)) {
             None => Ok(()),
             Some(name) => Err(format!(
                 "unknown parameter {name}: {} knows {}",
                 self.epoch.protocol,
-                self.known.join(", ")
+                [self.known, &OF_ALL].concat().join(", ")
             )),
         }
     }

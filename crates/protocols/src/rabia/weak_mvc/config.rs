@@ -174,23 +174,17 @@ pub struct Config {
 }
 
 /// What every protocol with this machine lets its operators set.
-pub(crate) const PARAMS: [&str; 17] = [
+pub(crate) const PARAMS: [&str; 11] = [
     "f",
     "mode",
     "fast_rules",
     "echo",
     "reads",
     "lanes",
-    "window",
-    "outstanding",
-    "queue",
-    "batch_commands",
-    "batch_bytes",
     "pool",
     "vote_hold_us",
     "grace_us",
     "freeze_us",
-    "rtt_us",
     "hlc_max_skew_ms",
 ];
 

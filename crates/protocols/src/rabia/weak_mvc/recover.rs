@@ -14,6 +14,7 @@ use super::waits::Presence;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
+use crate::shared::start::start_from;
 use crate::shared::under_way::Line;
 use quorate_core::{Lsn, Machine, MemberSet, Now, Out, Past, Peers, Slot};
 use std::collections::VecDeque;
@@ -26,29 +27,19 @@ impl Replica {
     /// same as having been slow. Peers' values are gone; they are asked for again. A replica that
     /// lost its promises begins with a recovery (`rejoin.rs`).
     pub(super) fn start(config: &Config, past: Past<Self>, now: Now, out: &mut Out<Self>) -> Self {
-        let mut replica = match past {
-            Past::Fresh => Replica::empty(config, config.first_slot, DecidedSet::default(), out),
-            Past::Lost { next, base } => {
-                let mut replica = Replica::empty(config, next, base, out);
-                replica.begin_rejoin(out);
-                replica
-            }
-            Past::Intact {
-                next,
-                base,
-                records,
-            } => {
-                let mut replica = Replica::empty(config, next, base, out);
-                if config.holders_propose {
-                    let reach = <Replica as Machine>::reach(config).unwrap_or(u64::MAX);
-                    replica.reserve.doubtful = Slot(next.0.saturating_add(reach));
-                }
-                records
-                    .into_iter()
-                    .for_each(|record| replica.restore(now, record));
-                replica
-            }
-        };
+        let is_begun = matches!(past, Past::Intact { .. });
+        let (next, base, records) = start_from(past, config.first_slot);
+        let mut replica = Replica::empty(config, next, base, out);
+        if is_begun && config.holders_propose {
+            let reach = <Replica as Machine>::reach(config).unwrap_or(u64::MAX);
+            replica.reserve.doubtful = Slot(next.0.saturating_add(reach));
+        }
+        match records {
+            Some(records) => records
+                .into_iter()
+                .for_each(|record| replica.restore(now, record)),
+            None => replica.begin_rejoin(out),
+        }
         replica.resume(out);
         replica.say_rejoin(Peers::All, out);
         replica.run_to_fixpoint(now, out);
