@@ -21,6 +21,7 @@
 //! - [`rings`]: what a message costs between threads, over UDP and over rings in memory;
 //! - [`colocated`]: replicas of one process, joined by TCP, by UDP and by rings in memory;
 //! - [`vary`]: clusters that differ in one option, in turns;
+//! - [`protocols`]: all protocols beside each other, set up alike;
 //! - [`cost`]: CPU time per put of builds or options, in turns, beside a control;
 //! - [`ranges`]: many keys read page by page, and as a stream;
 //! - [`attack`]: clients that mean harm, and what honest ones feel of them;
@@ -57,6 +58,7 @@ pub mod members;
 mod namespaces;
 mod observe;
 mod plain;
+pub mod protocols;
 pub mod ranges;
 pub mod redis;
 pub mod redis_move;
@@ -135,6 +137,9 @@ pub enum BenchCommand {
     /// Compare clusters that differ in one option of `quorate up`, in turns
     #[command(after_help = VARY_EXAMPLES)]
     Vary(vary::VaryArgs),
+    /// Compare all protocols: what a lone write takes, and throughput and latency in virtual time and here
+    #[command(after_help = PROTOCOLS_EXAMPLES)]
+    Protocols(Box<protocols::ProtocolsArgs>),
     /// Compare the CPU time of a put under builds or options, in turns, beside one of them run twice
     #[command(after_help = COST_EXAMPLES)]
     Cost(cost::CostArgs),
@@ -185,6 +190,9 @@ pub enum Role {
     /// Uses CPU time.
     #[command(hide = true)]
     Spin(large::spin::SpinArgs),
+    /// Puts values into hosts of this process.
+    #[command(hide = true)]
+    PutInMemory(protocols::PutInMemoryArgs),
 }
 
 /// Runs a subcommand: 0 when all went well, 1 when a check failed, 2 when it could not run.
@@ -210,6 +218,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Rings(args) => ended(rings::run(&args)),
         BenchCommand::Colocated(args) => ended(colocated::run(&args)),
         BenchCommand::Vary(args) => ended(vary::run(&args)),
+        BenchCommand::Protocols(args) => ended(protocols::run(&args)),
         BenchCommand::Cost(args) => ended(cost::run(&args)),
         BenchCommand::Repeats(args) => repeats::run(&args),
         BenchCommand::Redis(args) => ended(redis::run(&args)),
@@ -220,6 +229,7 @@ pub fn run(command: BenchCommand) -> ExitCode {
         BenchCommand::Own(command) => quorate_load::run(command),
         BenchCommand::Role(Role::FloorLeader(args)) => ended(floor::lead(&args)),
         BenchCommand::Role(Role::FloorFollower(args)) => ended(floor::follow(&args)),
+        BenchCommand::Role(Role::PutInMemory(args)) => ended(protocols::put_in_memory(&args)),
         BenchCommand::Role(Role::Spin(args)) => ended(Err(large::spin::spin(&args))),
     }
 }
@@ -378,6 +388,14 @@ Examples:
   Nezha's local gateways and remote ones, beside protocols that have none:
     quorate-lab bench vary --option gateways=0,2 --varied nezha --protocols nezha,multi-paxos,rabia \\
       --clients 1,8,32,128";
+
+const PROTOCOLS_EXAMPLES: &str = "\
+Examples:
+  All protocols, and yardsticks, which the program must have for that (about half an hour):
+    cargo build --profile dist -p quorate-cli --features yardsticks
+    quorate-lab bench protocols --quorate target/dist/quorate --json protocols.json --plot protocols.svg
+  Two of them in virtual time, without processes:
+    quorate-lab bench protocols --protocols nezha,fast-paxos --no-processes";
 
 const COST_EXAMPLES: &str = "\
 Examples:

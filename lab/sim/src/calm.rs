@@ -46,6 +46,17 @@ pub(crate) struct Cluster<'a> {
 }
 
 impl Calm {
+    /// What is asked for where nothing else is said, of another seed, one run at a time.
+    pub(crate) fn usual(seed: u64) -> Calm {
+        Calm {
+            delay_us: 50,
+            jitter_us: 50,
+            late: 5,
+            seed,
+            jobs: Some(1),
+        }
+    }
+
     /// A run whose writes come like this.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 mod act;
+mod entrance;
 
 /// All clients, and everything they ever asked.
 pub(crate) struct Clients<A: Subject> {

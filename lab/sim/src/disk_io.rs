@@ -18,6 +18,9 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
     pub(crate) fn flush(&mut self, index: usize, flush: Flush) {
         let now_ns = self.queue.now_ns();
         let sync = flush.sync;
+        if sync {
+            self.measure(|meter, _| meter.flushed());
+        }
         self.trace
             .event(now_ns, "flush", &[index as u64, u64::from(sync)], || {
                 format!("r{} through {:?}, sync {sync}", index + 1, flush.through)

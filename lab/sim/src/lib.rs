@@ -69,6 +69,7 @@ mod node;
 mod options;
 mod panics;
 mod parallel;
+pub mod per_write;
 mod phases;
 mod picture;
 mod plan;

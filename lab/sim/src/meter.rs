@@ -41,6 +41,8 @@ pub struct Measured {
     pub lasted_offers_ns: u64,
     /// How long the cores of replicas, gateways and servers were busy meanwhile, where cores count, ns.
     pub cores_busy_ns: Vec<u64>,
+    /// Flushes of all replicas.
+    pub(crate) flushes: u64,
     /// Messages by sender, receiver and the first word of what they say; only if they were to be counted.
     pub messages: BTreeMap<(usize, usize, String), u64>,
 }
@@ -97,6 +99,11 @@ impl Meter {
         measured.lasted_ns = now_ns - *self.began_ns.get_or_insert(now_ns);
         let (first, last) = self.slots.unwrap_or((slot, slot));
         self.slots = Some((first.min(slot), last.max(slot)));
+    }
+
+    /// A replica's disk is given something to flush.
+    pub(crate) fn flushed(&mut self) {
+        self.measured.flushes += 1;
     }
 
     /// A machine says that something happened.

@@ -32,7 +32,7 @@ pub(crate) use costs::PerMessage;
 pub(crate) use drive::RigOf;
 pub(crate) use rig::{Reading, Rig, RigPlan};
 pub(crate) use serial::Serial;
-pub(crate) use steps::Hosts;
+pub(crate) use steps::{Hosts, put_all};
 pub(crate) use wires::Tick;
 
 /// What is measured, and on which machines.

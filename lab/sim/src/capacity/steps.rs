@@ -82,6 +82,14 @@ pub(super) fn measure(repeats: usize, of: &Hosts) -> Result<PerMessage, String> 
     })
 }
 
+/// Puts so many values of so many bytes into such hosts.
+///
+/// # Errors
+/// If the hosts cannot be started, or do not get through.
+pub(crate) fn put_all(of: &Hosts, value_bytes: usize, count: usize) -> Result<(), String> {
+    Ring::start(of)?.put_all((value_bytes, count))
+}
+
 fn fastest(repeats: usize, of: &Hosts, load: (usize, usize)) -> Result<(Ring, f64), String> {
     let mut last = Ring::start(of)?;
     let took_ns = least(repeats, || {

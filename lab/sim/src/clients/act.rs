@@ -75,19 +75,6 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
         }
     }
 
-    /// Where a write goes that is measured where it is offered: to the gateways if there are any.
-    fn entrance(&mut self) -> Option<usize> {
-        let offers = self.setup.schedule.offers()?;
-        let replicas = self.nodes.len();
-        let decider = self.meter.as_ref().and_then(|meter| meter.decider);
-        let among = match self.gateways.len() {
-            0 if offers.is_led => return Some(decider.unwrap_or(0)),
-            0 => 0..replicas,
-            gateways => replicas..replicas + gateways,
-        };
-        Some(self.clients.draw_entrance(&mut self.rng, among))
-    }
-
     /// A client puts a value of so many bytes under a key of its own.
     pub(crate) fn put_at(&mut self, client: usize, node: usize, value_bytes: usize) {
         let key = client as u8;
