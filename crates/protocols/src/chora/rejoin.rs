@@ -19,7 +19,7 @@ use super::messages::{Message, Record};
 use super::role::Role;
 use crate::shared::lives::{Life, Lives};
 use crate::shared::rejoin::{Heard, RejoinAnswer, RejoinQuestion};
-use quorate_core::{Event, MemberIndex, MemberSet, Out, Slot};
+use quorate_core::{Boot, Event, MemberIndex, MemberSet, Out, Slot};
 
 impl Replica {
     /// Whether this replica kept its promises, or has begun a new life, and may make new ones.
@@ -78,15 +78,18 @@ impl Replica {
             out.inform(self.config.id(from), next);
         }
         let reborn = self.voter.note_life(from, life);
-        if self.forget_former_lives(reborn, out) {
-            self.write_lives(true, out);
-        }
-        let answer = self.voter.answer(life.boot, self.view, self.log.end());
-        // The log may not be durable yet, and what is said of its end may be true of nobody else.
-        out.send(self.peer(from), Message::RejoinA(answer));
+        self.forget_former_lives(reborn, out);
+        self.answer_rejoin(from, life.boot, out);
     }
 
-    /// A member's answer.
+    /// Tells a member that has begun a life, in this start of its process, what is known of lives.
+    fn answer_rejoin(&self, to: MemberIndex, boot: Boot, out: &mut Out<Self>) {
+        let answer = self.voter.answer(boot, self.view, self.log.end());
+        // The log may not be durable yet, and what is said of its end may be true of nobody else.
+        out.send(self.peer(to), Message::RejoinA(answer));
+    }
+
+    /// A member's answer; to one that votes, that nobody counts its life any more.
     pub(super) fn on_rejoin_a(
         &mut self,
         from: MemberIndex,
@@ -94,9 +97,9 @@ impl Replica {
         out: &mut Out<Self>,
     ) {
         match self.voter.hear(from, answer) {
-            Heard::Nothing => {}
+            Heard::Nothing if !self.is_voting() => {}
             Heard::Taken => self.say_rejoin(self.config.others(), out),
-            Heard::Noted => {
+            Heard::Noted | Heard::Nothing => {
                 let reborn = self.voter.note_lives(&answer.lives);
                 self.forget_former_lives(reborn, out);
             }
@@ -120,15 +123,17 @@ impl Replica {
         }
     }
 
-    /// Takes back what the former lives of these members said. Says whether there are any.
-    fn forget_former_lives(&mut self, reborn: MemberSet, out: &mut Out<Self>) -> bool {
+    /// Writes that these members have later lives, and takes back what the former ones said.
+    fn forget_former_lives(&mut self, reborn: MemberSet, out: &mut Out<Self>) {
         if reborn.is_empty() {
-            return false;
+            return;
         }
         if self.voter.is_outnumbered(reborn) {
             out.emit(Event::Branch("life outnumbered"));
             self.role = Role::Follower;
             self.begin_rejoin(out);
+        } else if self.voter.is_member() {
+            self.write_lives(true, out);
         }
         self.traffic.forget_acks(reborn);
         match &mut self.role {
@@ -136,11 +141,10 @@ impl Replica {
             Role::Canvassing { granted, .. } => *granted -= reborn,
             Role::Follower | Role::Initiator => {}
         }
-        true
     }
 
-    /// Takes note of what a vote or a header knows of lives. Says whether its sender's life is the
-    /// present one.
+    /// Takes note of what a vote or a header knows of lives. Says whether its sender's life is the present one: a
+    /// sender whose life is over is told, for what it says counts nowhere, and it may hear of that from nobody else.
     pub(super) fn is_present(
         &mut self,
         from: MemberIndex,
@@ -149,6 +153,10 @@ impl Replica {
     ) -> bool {
         let reborn = self.voter.note_lives(lives);
         self.forget_former_lives(reborn, out);
-        self.voter.is_present(from, lives)
+        let is_present = self.voter.is_present(from, lives);
+        if !is_present && self.is_voting() {
+            self.answer_rejoin(from, lives.of(from).boot, out);
+        }
+        is_present
     }
 }

@@ -122,6 +122,12 @@ impl<F: Copy + Default + Ord> Voter<F> {
         self.rejoin.is_none()
     }
 
+    /// Whether the last record of lives says, or may say, that this replica votes.
+    pub(crate) fn is_member(&self) -> bool {
+        let rejoin = self.rejoin.as_ref();
+        rejoin.is_none_or(|rejoin| rejoin.written.is_some())
+    }
+
     /// The present life of each member, as far as known.
     pub(crate) fn lives(&self) -> &Lives {
         &self.lives

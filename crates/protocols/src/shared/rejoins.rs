@@ -7,7 +7,7 @@ use crate::shared::lives::{Life, Lives};
 use crate::shared::peers::each_peer;
 use crate::shared::rejoin::{Heard, RejoinAnswer, RejoinQuestion, Voter};
 use crate::shared::seating::Seating;
-use quorate_core::{Event, Lsn, Machine, MemberIndex, MemberSet, Out, Peers, Slot};
+use quorate_core::{Boot, Event, Lsn, Machine, MemberIndex, MemberSet, Out, Peers, Slot};
 
 /// How far a replica has gone, for a member that begins a life.
 #[derive(Clone, Copy, Debug)]
@@ -118,15 +118,19 @@ pub(crate) trait Rejoins: Machine {
         }
         let reborn = self.voter_mut().note_life(from, life);
         if self.forget_former_lives(reborn, out) {
-            self.write_lives(true, out);
             self.give_up_on(from);
         }
-        let Reach { floor, end, .. } = self.reach_of_promises();
-        let answer = self.voter().answer(life.boot, floor, end);
-        out.send(Peers::One(id), Self::rejoin_answer(answer));
+        self.answer_rejoin(from, life.boot, out);
     }
 
-    /// A member's answer.
+    /// Tells a member that has begun a life, in this start of its process, what is known of lives.
+    fn answer_rejoin(&self, to: MemberIndex, boot: Boot, out: &mut Out<Self>) {
+        let Reach { floor, end, .. } = self.reach_of_promises();
+        let answer = self.voter().answer(boot, floor, end);
+        out.send(self.peer(to), Self::rejoin_answer(answer));
+    }
+
+    /// A member's answer; to one that votes, that nobody counts its life any more.
     fn on_rejoin_a(
         &mut self,
         from: MemberIndex,
@@ -134,9 +138,9 @@ pub(crate) trait Rejoins: Machine {
         out: &mut Out<Self>,
     ) {
         match self.voter_mut().hear(from, answer) {
-            Heard::Nothing => {}
+            Heard::Nothing if !self.is_voting() => {}
             Heard::Taken => self.say_rejoin(self.seating().others(), out),
-            Heard::Noted => {
+            Heard::Noted | Heard::Nothing => {
                 let reborn = self.voter_mut().note_lives(&answer.lives);
                 self.forget_former_lives(reborn, out);
             }
@@ -158,7 +162,8 @@ pub(crate) trait Rejoins: Machine {
         }
     }
 
-    /// Takes back what the former lives of these members said. Says whether there are any.
+    /// Writes that these members have later lives, and takes back what the former ones said. Says whether there are
+    /// any.
     fn forget_former_lives(&mut self, reborn: MemberSet, out: &mut Out<Self>) -> bool {
         if reborn.is_empty() {
             return false;
@@ -167,15 +172,22 @@ pub(crate) trait Rejoins: Machine {
             out.emit(Event::Branch("life outnumbered"));
             self.resign();
             self.begin_rejoin(out);
+        } else if self.voter().is_member() {
+            self.write_lives(true, out);
         }
         self.take_back(reborn);
         true
     }
 
-    /// Takes note of what a vote knows of lives. Says whether its sender's life is the present one.
+    /// Takes note of what a vote knows of lives. Says whether its sender's life is the present one: a sender whose life
+    /// is over is told, for what it says counts nowhere, and it may hear of that from nobody else.
     fn is_present(&mut self, from: MemberIndex, lives: &Lives, out: &mut Out<Self>) -> bool {
         let reborn = self.voter_mut().note_lives(lives);
         self.forget_former_lives(reborn, out);
-        self.voter().is_present(from, lives)
+        let is_present = self.voter().is_present(from, lives);
+        if !is_present && self.is_voting() {
+            self.answer_rejoin(from, lives.of(from).boot, out);
+        }
+        is_present
     }
 }

@@ -52,6 +52,13 @@ fn refused_parts_of_a_log_do_not_multiply() {
     pass("--replicas 5", 70_000_001..70_000_002);
 }
 
+/// A replica went on in a life that was over, and its votes counted nowhere; two of five had lost their promises, so
+/// that nobody was elected without it, and nobody told it.
+#[test]
+fn a_replica_whose_life_is_over_hears_of_it() {
+    pass("--replicas 5", 2_000_767..2_000_768);
+}
+
 /// A few here, all of them in `scripts/mutants.sh`.
 #[test]
 fn mutants_are_found() {

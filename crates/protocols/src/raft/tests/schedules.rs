@@ -482,6 +482,8 @@ fn without_a_leader_requests_are_refused_in_the_end() {
 #[test]
 fn what_means_nothing_is_refused() {
     let error = |params: &[(&str, &str)]| Raft::config(&seat(3, 0, params)).unwrap_err();
-    assert!(error(&[("windw", "4")]).starts_with("unknown parameter windw: raft knows append_bytes"));
+    assert!(
+        error(&[("windw", "4")]).starts_with("unknown parameter windw: raft knows append_bytes")
+    );
     assert!(error(&[("window", "0")]).contains("window = 0: must be a number from 1 to 1024"));
 }

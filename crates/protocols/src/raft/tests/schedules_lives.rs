@@ -2,7 +2,9 @@
 
 use super::net::Net;
 use crate::raft::Timer;
-use quorate_core::{Base, Input, Lsn, Slot};
+use crate::raft::messages::Message;
+use crate::shared::lives::Life;
+use quorate_core::{Base, Boot, Input, Lsn, MemberIndex, Slot};
 
 const A: usize = 0;
 const B: usize = 1;
@@ -122,4 +124,32 @@ fn the_new_life_has_voted_in_the_floors_term() {
     let machine = net.machine(C);
     assert_eq!(machine.term, 1);
     assert_eq!(machine.voted_for, Some(machine.config.seating.me));
+}
+
+/// Others know of a life of C that ended before it began, and C goes on in the one before: what it says counts nowhere.
+/// It is told, and begins a later one.
+#[test]
+fn a_replica_whose_life_is_over_is_told_and_begins_another() {
+    let mut net = Net::led_by(A, 3, &[]);
+    let (number, boot) = (1, Boot(7));
+    let life = Life { number, boot };
+    for other in [A, B] {
+        let next = Slot(0);
+        net.hear(C, other, &Message::Rejoin { life, next });
+    }
+    net.lose_all();
+    assert!(net.votes(C));
+    net.write(A);
+    net.run();
+    while !net.votes(C) {
+        net.fire(C, Timer::Retransmit);
+        net.run();
+    }
+    assert_eq!(
+        ["life outnumbered", "rejoined"].map(|name| net.branch(name)),
+        [1; 2]
+    );
+    assert!(net.votes(C));
+    let lives = net.machine(C).voter.lives();
+    assert_eq!(lives.of(MemberIndex::new(C)).number, 2);
 }

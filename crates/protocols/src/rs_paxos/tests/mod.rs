@@ -8,6 +8,7 @@ mod fate;
 mod handover;
 mod host;
 mod leases;
+mod lives;
 pub(super) mod net;
 mod random;
 mod reads;
