@@ -4,6 +4,7 @@ use super::{random, schedules as play, schedules_leaders as leaders};
 use crate::fast_paxos::{Config, FastPaxos, Fault, Record};
 use crate::registry::{Protocol, Sabotage};
 use crate::shared::faults::Faults;
+use quorate_testkit::Losers;
 
 #[test]
 #[should_panic(expected = "(F1)")]
@@ -68,13 +69,13 @@ fn forget_promise() {
 #[test]
 #[should_panic(expected = "(F1)")]
 fn classic_1() {
-    random::walk(3, false, 0..50, |c| c.thresholds.classic -= 1);
+    random::walk(3, Losers::Nobody, 0..50, |c| c.thresholds.classic -= 1);
 }
 
 #[test]
 #[should_panic(expected = "(F1)")]
 fn promises_1() {
-    random::walk(3, false, 0..50, |c| c.thresholds.promise -= 1);
+    random::walk(3, Losers::Nobody, 0..50, |c| c.thresholds.promise -= 1);
 }
 
 #[test]

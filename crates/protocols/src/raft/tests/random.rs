@@ -1,186 +1,52 @@
 //! Random schedules: whatever replicas, disks and links do, what they deliver agrees ([`Net`] watches). In
 //! the end everything works again, and everybody has everything.
 
-use super::net::Net;
-use crate::raft::{Config, Timer};
+use super::net::{Net, Watched};
+use crate::raft::{Config, Replica, Timer};
 use fastrand::Rng;
-use quorate_core::{RequestId, majority};
+use quorate_core::RequestId;
+use quorate_testkit::{Losers, Walked};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-const STEPS: usize = 1_200;
+impl Walked for Net {
+    type Machine = Replica;
+    type Watch = Watched;
+    const SHARES: [u32; 2] = [560, 160];
 
-struct Walk {
-    net: Net,
-    rng: Rng,
-    /// Writes, and where they were asked for.
-    asked: Vec<(usize, RequestId)>,
-    /// Replicas that are down.
-    down: BTreeSet<usize>,
-    /// Whether a replica that comes back may have lost its promises.
-    is_memory: bool,
-}
-
-impl Walk {
-    fn any(&mut self) -> usize {
-        self.rng.usize(0..self.net.nodes.len())
+    fn ends_requests(timer: &Timer) -> bool {
+        *timer == Timer::Patience
     }
 
-    fn step(&mut self) {
-        let me = self.any();
-        match self.rng.u32(0..1000) {
-            0..560 => self.pass_one(),
-            560..720 => self.fire(me),
-            720..800 => self.ask(me),
-            800..890 => self.toggle_disk(me),
-            890..925 => self.fail(me),
-            925..965 => self.come_back(),
-            965..985 => self.toggle_links(me),
-            _ => self.net.hint(me, self.rng.bool()),
-        }
+    /// Clients are served where promises are lost, too.
+    fn ask(&mut self, me: usize, _: &mut Rng) -> Option<RequestId> {
+        Some(self.write(me))
     }
 
-    /// A message arrives, twice or never, not always in its turn.
-    fn pass_one(&mut self) {
-        let waiting = self.net.wire.len();
-        if waiting == 0 {
-            return;
-        }
-        let is_in_turn = self.rng.u32(0..4) > 0;
-        let place = match is_in_turn {
-            true => 0,
-            false => self.rng.usize(0..waiting),
-        };
-        let packet = self.net.wire.remove(place).expect("it is on its way");
-        match self.rng.u32(0..20) {
-            0 => return,
-            1 => self.net.wire.push_back(packet.clone()),
-            _ => {}
-        }
-        self.net.receive(packet);
+    /// One at a time loses its promises.
+    fn may_fail(&self, down: &BTreeSet<usize>) -> bool {
+        let mut all = 0..self.nodes.len();
+        all.all(|me| down.contains(&me) || self.votes(me))
     }
 
-    fn fire(&mut self, me: usize) {
-        let timers = self.net.nodes[me].timers.keys().copied();
-        let timers: Vec<Timer> = timers.filter(|timer| *timer != Timer::Patience).collect();
-        if let Some(timer) = self.rng.choice(timers) {
-            self.net.fire(me, timer);
-        }
-    }
-
-    fn ask(&mut self, me: usize) {
-        if !self.down.contains(&me) && self.asked.len() < STEPS / 20 {
-            let request = self.net.write(me);
-            self.asked.push((me, request));
-        }
-    }
-
-    /// The disk gets stuck, or done.
-    fn toggle_disk(&mut self, me: usize) {
-        let node = &mut self.net.nodes[me];
-        if node.machine.is_none() {
-            return;
-        }
-        node.is_stuck = !node.is_stuck;
-        if !node.is_stuck {
-            self.net.flush(me);
-        }
-    }
-
-    fn fail(&mut self, me: usize) {
-        let n = self.net.nodes.len();
-        let may_fail = self.down.len() < n - majority(n);
-        let is_whole =
-            !self.is_memory || (0..n).all(|me| self.down.contains(&me) || self.net.votes(me));
-        if may_fail && is_whole && self.down.insert(me) {
-            self.net.crash(me);
-            self.asked.retain(|(at, _)| *at != me);
-        }
-    }
-
-    fn come_back(&mut self) {
-        if let Some(me) = self.down.pop_first() {
-            self.net.nodes[me].is_stuck = false;
-            match self.is_memory {
-                true => self.net.lose_promises(me),
-                false => self.net.restart(me),
-            }
-        }
-    }
-
-    fn toggle_links(&mut self, me: usize) {
-        if self.net.cut.is_empty() {
-            self.net.isolate(me);
-        } else {
-            self.net.cut.clear();
-        }
-    }
-
-    /// Everything works again, until all have everything.
-    fn heal(&mut self) {
-        while !self.down.is_empty() {
-            self.come_back();
-        }
-        self.net.cut.clear();
-        for me in 0..self.net.nodes.len() {
-            self.net.nodes[me].is_stuck = false;
-            self.net.flush(me);
-            self.net.hint(me, true);
-        }
-        for _ in 0..400 {
-            self.net.run();
-            if self.is_done() {
-                return;
-            }
-            let (first, n) = (self.any(), self.net.nodes.len());
-            for me in (0..n).map(|me| (me + first) % n) {
-                self.fire(me);
-                self.net.run();
-            }
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        let nodes = &self.net.nodes;
-        let longest = nodes.iter().map(|node| node.log.len()).max();
-        let is_served = |(at, request): &(usize, RequestId)| self.net.times(*at, *request) == 1;
-        let is_complete = |at: usize| Some(nodes[at].log.len()) == longest && self.net.votes(at);
-        (0..nodes.len()).all(is_complete) && self.asked.iter().all(is_served)
+    fn is_whole(&self, me: usize) -> bool {
+        self.votes(me)
     }
 }
 
-/// Walks with clusters whose configurations a mutant may have changed.
+/// Walks with clusters whose configurations may be changed. Says which branches were taken.
 fn walk(
     n: usize,
-    is_memory: bool,
+    losers: Losers,
     seeds: Range<u64>,
     edit: impl Fn(&mut Config),
 ) -> BTreeSet<&'static str> {
-    let mut seen = BTreeSet::new();
-    for seed in seeds {
-        let mut walk = Walk {
-            net: Net::edited(n, &[], &edit),
-            rng: Rng::with_seed(seed),
-            asked: Vec::new(),
-            down: BTreeSet::new(),
-            is_memory,
-        };
-        for _ in 0..STEPS {
-            walk.step();
-        }
-        walk.heal();
-        let states: Vec<String> = (0..n)
-            .map(|me| super::super::describe::explain(walk.net.machine(me)))
-            .collect();
-        assert!(walk.is_done(), "seed {seed}: {states:#?}");
-        seen.extend(walk.net.branches.keys());
-    }
-    seen
+    quorate_testkit::walk(|| Net::edited(n, &[], &edit), losers, seeds)
 }
 
 #[test]
 fn three_members_agree() {
-    let seen = walk(3, false, 0..150, |_| {});
+    let seen = walk(3, Losers::Nobody, 0..150, |_| {});
     for branch in ["log cut", "decided elsewhere", "slot ended for a peer"] {
         assert!(seen.contains(branch), "{branch} of {seen:?}");
     }
@@ -188,20 +54,20 @@ fn three_members_agree() {
 
 #[test]
 fn five_members_agree() {
-    let seen = walk(5, false, 0..80, |_| {});
+    let seen = walk(5, Losers::Nobody, 0..80, |_| {});
     assert!(seen.contains("candidate behind"), "{seen:?}");
 }
 
 #[test]
 fn members_that_lose_their_promises_agree() {
-    let seen = walk(3, true, 0..100, |_| {});
+    let seen = walk(3, Losers::Everybody, 0..100, |_| {});
     assert!(seen.contains("rejoined"), "{seen:?}");
-    walk(5, true, 0..40, |_| {});
+    walk(5, Losers::Everybody, 0..40, |_| {});
 }
 
 #[test]
 fn small_windows_agree() {
-    walk(3, false, 200..250, |config| {
+    walk(3, Losers::Nobody, 200..250, |config| {
         (config.window, config.append_bytes_max) = (1, 1);
     });
 }
@@ -210,9 +76,9 @@ fn small_windows_agree() {
 #[ignore = "thousands of schedules: takes minutes"]
 fn members_agree_for_long() {
     for n in [3, 4, 5, 7] {
-        walk(n, false, 10_000..13_000, |_| {});
-        walk(n, true, 10_000..13_000, |_| {});
-        walk(n, false, 20_000..22_000, |config| {
+        walk(n, Losers::Nobody, 10_000..13_000, |_| {});
+        walk(n, Losers::Everybody, 10_000..13_000, |_| {});
+        walk(n, Losers::Nobody, 20_000..22_000, |config| {
             (config.window, config.append_bytes_max) = (1, 1);
         });
     }
