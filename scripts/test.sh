@@ -43,6 +43,8 @@ tests() {
   [ "$model" = --long ] || return 0
   # The largest exhaustive searches of quorum rules.
   cargo test --profile quick -p quorate-protocols --lib --quiet exhaustive -- --ignored
+  # Long random walks of the protocols that share theirs.
+  cargo test --profile quick -p quorate-protocols --features yardsticks --lib --quiet for_long -- --ignored
   # The rules of epochs: long walks, and more of the small clusters.
   cargo test --profile quick -p quorate-host --lib --quiet epochs -- --ignored
 }
