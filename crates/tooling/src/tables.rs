@@ -51,6 +51,24 @@ pub fn align(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect()
 }
 
+/// Columns of a page's words.
+const WIDTH: usize = 120;
+
+/// A paragraph in lines that are no longer than a page's.
+pub fn wrapped(text: &str) -> String {
+    let (mut page, mut width) = (String::new(), 0);
+    for word in text.split(' ') {
+        if width > 0 {
+            let is_full = width + 1 + word.len() > WIDTH;
+            page.push(if is_full { '\n' } else { ' ' });
+            width = if is_full { 0 } else { width + 1 };
+        }
+        page.push_str(word);
+        width += word.len();
+    }
+    page
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +77,13 @@ mod tests {
     fn the_median_of_an_even_number_lies_between_the_middle_two() {
         assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
         assert_eq!(median(vec![]), None);
+    }
+
+    #[test]
+    fn a_paragraph_is_broken_into_lines_that_are_full() {
+        let page = wrapped(&"a word ".repeat(40));
+        let lengths: Vec<usize> = page.lines().map(str::len).collect();
+        assert_eq!(lengths, [120, 120, 38]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{ProtocolsArgs, Row};
 use quorate_plot::{Chart, Group, Panel, Series};
+use quorate_tooling::tables::wrapped;
 use quorate_tooling::units::{show_count, show_ns};
 
 /// Both tables with what is said of them.
@@ -13,15 +14,17 @@ pub(super) fn text(args: &ProtocolsArgs, rows: &[Row]) -> String {
 
 /// What a lone write takes.
 fn lone(args: &ProtocolsArgs, rows: &[Row]) -> String {
-    let mut text = format!(
+    let mut text = wrapped(&format!(
         "A lone write, by a client beside a replica, {} replicas with disks, no batches; time in message delays where \
          nothing else takes time, beside the replica where it is least and where it is most; flushes one after the \
          other and of all replicas; messages of all replicas, and those that the busiest sends and receives; \
          instructions of all hosts, without sockets and files, under full load; and what a host takes of a core for \
-         a message:\n\n\
-         | | delays | flushes in sequence | flushes | messages | at the busiest | instructions | ns of a message |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|\n",
+         a message:",
         args.replicas
+    ));
+    text.push_str(
+        "\n\n| | delays | flushes in sequence | flushes | messages | at the busiest | instructions | ns/message |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for row in rows {
         let lone = &row.lone;
@@ -59,6 +62,7 @@ fn crowds(args: &ProtocolsArgs, rows: &[Row]) -> String {
             args.turns
         );
     }
+    text = wrapped(&text);
     let places = match args.no_processes {
         true => &["in virtual time"][..],
         false => &["in virtual time", "here"][..],

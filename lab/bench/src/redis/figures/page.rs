@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::exhibit::Setting;
 use super::{Measured, RedisFiguresArgs};
 use crate::spread::Spread;
+use quorate_tooling::tables::wrapped;
 use quorate_tooling::units::{show_count, show_ns};
 
 /// The whole page.
@@ -101,21 +102,3 @@ fn claims(
     }
     Ok(())
 }
-
-/// A paragraph in lines.
-fn wrapped(text: &str) -> String {
-    let (mut page, mut width) = (String::new(), 0);
-    for word in text.split(' ') {
-        if width > 0 {
-            let is_full = width + 1 + word.len() > WIDTH;
-            page.push(if is_full { '\n' } else { ' ' });
-            width = if is_full { 0 } else { width + 1 };
-        }
-        page.push_str(word);
-        width += word.len();
-    }
-    page
-}
-
-/// Columns of a page's text.
-const WIDTH: usize = 120;
