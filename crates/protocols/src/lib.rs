@@ -5,6 +5,8 @@
 
 pub mod chora;
 #[cfg(feature = "yardsticks")]
+pub mod domino;
+#[cfg(feature = "yardsticks")]
 pub mod fast_paxos;
 #[cfg(feature = "yardsticks")]
 pub mod mencius;

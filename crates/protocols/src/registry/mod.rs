@@ -270,6 +270,7 @@ macro_rules! with_yardsticks {
             Mencius: $crate::mencius::Mencius,
             FastPaxos: $crate::fast_paxos::FastPaxos,
             NoPaxos: $crate::nopaxos::NoPaxos,
+            Domino: $crate::domino::Domino,
         }
     };
 }

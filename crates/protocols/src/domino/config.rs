@@ -1,0 +1,178 @@
+//! Parameters, and how many members it takes.
+
+use super::mutants::Fault;
+use crate::shared::faults::Faults;
+use crate::shared::params::Params;
+use crate::shared::seating::{Batches, Delays, Seating};
+use quorate_core::{Epoch, MICROS, MILLIS, Seat, majority};
+
+/// Most entries that a replica keeps before their positions are delivered (`window`).
+const WINDOW_MAX: usize = 1024;
+/// Entries that are kept beyond twice the window.
+const BEYOND_WINDOWS: usize = 64;
+/// No honest message speaks of more entries.
+pub(super) const SLOTS_MAX: usize = 2 * WINDOW_MAX + BEYOND_WINDOWS;
+/// Lanes of members, and the fast one.
+pub(super) const LANES_MAX: usize = Epoch::MEMBERS_MAX + 1;
+
+/// How many members it takes. Every number is the smallest that is safe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thresholds {
+    /// Members that voted alike in a fast round where it chooses something, its leader among them.
+    pub fast: usize,
+    /// Members that accepted what a leader wants when it is chosen.
+    pub classic: usize,
+    /// Members whose promises make a leader.
+    pub promise: usize,
+    /// Members that say up to where there are entries when a read is answered.
+    pub read: usize,
+    /// How many votes less than promises must show of what a fast round chose are taken for a sign of that; mutants
+    /// alone have any.
+    pub shown_less: usize,
+}
+
+impl Thresholds {
+    /// The smallest safe numbers for `n` members: any two fast quorums meet in every classic one.
+    fn of(n: usize) -> Thresholds {
+        let most = majority(n);
+        let fast = n + 1 - most.div_ceil(2);
+        Thresholds {
+            fast,
+            classic: most,
+            promise: most,
+            read: most,
+            shown_less: 0,
+        }
+    }
+
+    /// How often so many promises of `n` members show at least what a fast round chose.
+    pub(super) fn shown(&self, promises: usize, n: usize) -> usize {
+        (promises + self.fast).saturating_sub(n + self.shown_less)
+    }
+}
+
+/// Which lane entries of gateways go to (`way`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// The fast one (DFP); what loses its position there goes to the gateway's own.
+    Fast,
+    /// The gateway's own (DM). There is no fast lane.
+    Own,
+    /// Whichever is expected to commit first.
+    Predicted,
+}
+
+/// All that is equal on the replicas of an epoch, and who this replica is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The members, and the seat of this replica.
+    pub seating: Seating,
+    /// How many members it takes.
+    pub thresholds: Thresholds,
+    /// The fault of a mutant.
+    pub faults: Faults<Fault>,
+    /// Where entries go (`way`).
+    pub way: Way,
+    /// Whether a stamp in the fast lane waits for all members instead of a fast quorum (`predict`).
+    pub waits_for_all: bool,
+    /// Entries kept, of positions that are not delivered (`window`).
+    pub slots_max: u64,
+    /// What waits for an entry, and what is in one.
+    pub batches: Batches,
+    /// The shortest time between two beats, in ns (`heartbeat_ms`).
+    pub heartbeat_ns: u64,
+    /// How long a position ahead of the own clock may wait for that, in ns (`hold_us`).
+    pub hold_ns: u64,
+    /// How far ahead stamps are reserved, in ns (`reserve_ms`).
+    pub reserve_ns: u64,
+    /// How long a leader waits for equal votes, in ns (`collide_us`).
+    pub collide_ns: u64,
+    /// How long other things take.
+    pub delays: Delays,
+}
+
+const KNOWN: [&str; 14] = [
+    "batch_bytes",
+    "batch_commands",
+    "collide_us",
+    "election_ms",
+    "heartbeat_ms",
+    "hold_us",
+    "outstanding",
+    "patience_ms",
+    "predict",
+    "queue",
+    "reserve_ms",
+    "rtt_us",
+    "way",
+    "window",
+];
+
+impl Config {
+    /// The configuration of one seat.
+    pub(super) fn new(seat: &Seat) -> Result<Config, String> {
+        let params = Params::of(&seat.epoch, &KNOWN)?;
+        let thresholds = Thresholds::of(params.members()?);
+        let delays = Delays::of(&params)?;
+        let two_trips_us = (2 * delays.learn_ns / MICROS) as usize;
+        let micros = |name, default| params.number(name, default, 1..=10_000_000);
+        let collide_us = micros("collide_us", two_trips_us.max(500))?;
+        let hold_us = micros("hold_us", 10 * two_trips_us)?;
+        let window = params.number("window", 256, 1..=WINDOW_MAX)?;
+        let heartbeat_ms = params.number("heartbeat_ms", 0, 0..=10_000)?;
+        let reserve_ms = params.number("reserve_ms", 100, 1..=60_000)?;
+        Ok(Config {
+            seating: Seating::of(seat)?,
+            thresholds,
+            faults: Faults::default(),
+            way: way(&params)?,
+            waits_for_all: predicts_all(&params)?,
+            slots_max: (2 * window + BEYOND_WINDOWS) as u64,
+            batches: Batches::of(&params)?,
+            heartbeat_ns: heartbeat_ms as u64 * MILLIS,
+            hold_ns: hold_us as u64 * MICROS,
+            reserve_ns: reserve_ms as u64 * MILLIS,
+            collide_ns: collide_us as u64 * MICROS,
+            delays,
+        })
+    }
+
+    /// Whether there is a fast lane.
+    pub(super) fn has_fast_lane(&self) -> bool {
+        self.way != Way::Own
+    }
+}
+
+fn way(params: &Params<'_>) -> Result<Way, String> {
+    match params.text("way") {
+        None | Some("dfp") => Ok(Way::Fast),
+        Some("dm") => Ok(Way::Own),
+        Some("predict") => Ok(Way::Predicted),
+        Some(other) => Err(format!("way = {other}: must be dfp, dm or predict")),
+    }
+}
+
+fn predicts_all(params: &Params<'_>) -> Result<bool, String> {
+    match params.text("predict") {
+        None | Some("quorum") => Ok(false),
+        Some("all") => Ok(true),
+        Some(other) => Err(format!("predict = {other}: must be quorum or all")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_fast_quorums_meet_in_every_majority_and_no_smaller_ones_do() {
+        for n in 1..=64 {
+            let of = Thresholds::of(n);
+            let meet = |fast: usize| 2 * fast + of.promise > 2 * n;
+            assert!(of.fast <= n && meet(of.fast) && !meet(of.fast - 1), "{n}");
+            // What a fast round chose, promises show more often than anything else can be shown.
+            assert!(n - of.fast < of.shown(of.promise, n), "{n}");
+        }
+        assert_eq!([3, 5, 7, 2, 6].map(|n| Thresholds::of(n).fast), [3, 4, 6, 2, 5]);
+    }
+}
