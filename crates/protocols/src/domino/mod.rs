@@ -18,6 +18,8 @@ mod reads;
 mod recover;
 mod replica;
 mod takeover;
+#[cfg(test)]
+mod tests;
 mod waits;
 mod wire;
 

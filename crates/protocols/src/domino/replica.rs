@@ -282,6 +282,8 @@ impl Replica {
         self.place_entries(out);
         self.vote_for_all(out);
         self.fill_lanes(out);
+        // What needed nothing new on the disk counts at once.
+        self.take_durable(out);
         self.move_on(out);
         self.ask_about_reads(out);
         self.conclude_reads(out);
