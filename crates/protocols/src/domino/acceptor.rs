@@ -77,7 +77,8 @@ impl Replica {
 
     /// Accepts what a leader, maybe this replica, wants, and writes that down.
     pub(super) fn take_over_into(&mut self, lane: LaneNo, accept: &Accept, out: &mut Out<Self>) {
-        let new = self.lane_mut(lane).accept(accept);
+        let walk = self.walk;
+        let new = self.lane_mut(lane).accept(accept, walk);
         let last = accept.placed.last().map(|one| one.stamp);
         self.latest = self.latest.max(last.unwrap_or_default());
         for id in new {

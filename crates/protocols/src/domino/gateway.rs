@@ -83,7 +83,7 @@ impl Replica {
     }
 
     /// Forms entries of what waits.
-    pub(super) fn form_entries(&mut self, now: Now, _: &mut Out<Self>) {
+    pub(super) fn form_entries(&mut self, now: Now) {
         let config = self.config.clone();
         while self.clients.may_form_entry(&config.batches) {
             let entry = self.clients.form_entry(&config.batches, now);

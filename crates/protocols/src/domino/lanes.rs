@@ -204,20 +204,13 @@ impl Lane {
 
     /// Accepts what a leader wants, which reaches on what this replica has of that leader, or has delivered. Says
     /// which entries are new here.
-    pub(super) fn accept(&mut self, accept: &Accept) -> Vec<EntryId> {
+    pub(super) fn accept(&mut self, accept: &Accept, walk: Stamp) -> Vec<EntryId> {
         let (ballot, through) = (accept.ballot, accept.through);
         let from = self.accepted_of(ballot).unwrap_or(accept.prev);
-        let replaced: Vec<Stamp> = self
-            .held
-            .range(from.next()..=through.max(from.next()))
-            .map(|(stamp, _)| *stamp)
-            .filter(|stamp| *stamp <= through)
-            .collect();
-        for stamp in replaced {
-            self.held.remove(&stamp);
-        }
+        self.held
+            .retain(|stamp, _| *stamp <= from || *stamp > through);
         let mut new = Vec::new();
-        let in_reach = |stamp: Stamp| from < stamp && stamp <= through;
+        let in_reach = |stamp: Stamp| from.max(walk) < stamp && stamp <= through;
         for placed in accept.placed.iter().filter(|one| in_reach(one.stamp)) {
             let id = placed.entry.id;
             let held = Held {

@@ -276,19 +276,27 @@ impl Replica {
         for (from, message) in std::mem::take(&mut self.inbox) {
             self.hear(from, message, out);
         }
+        self.go_on(now, out);
+        // What was delivered makes room for entries.
+        while self.clients.may_form_entry(&self.config.batches) {
+            self.go_on(now, out);
+        }
+        self.ask_about_reads(out);
+        self.conclude_reads(out);
+        self.speak(out);
+        self.rearm_timers(out);
+    }
+
+    fn go_on(&mut self, now: Now, out: &mut Out<Self>) {
         self.take_durable(out);
         self.move_on(out);
-        self.form_entries(now, out);
+        self.form_entries(now);
         self.place_entries(out);
         self.vote_for_all(out);
         self.fill_lanes(out);
         // What needed nothing new on the disk counts at once.
         self.take_durable(out);
         self.move_on(out);
-        self.ask_about_reads(out);
-        self.conclude_reads(out);
-        self.speak(out);
-        self.rearm_timers(out);
     }
 
     /// Counts, and delivers what is decided by now.
