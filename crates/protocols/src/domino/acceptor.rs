@@ -4,6 +4,7 @@ use super::Replica;
 use super::messages::{
     Accept, Accepted, LaneNo, LaneRecord, Message, Place, Probe, Promise, Record, Shown, Stamp,
 };
+use super::mutants::Fault;
 use crate::shared::ballot::Ballot;
 use crate::shared::peers::Member;
 use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, MemberIndex, Out};
@@ -58,7 +59,8 @@ impl Replica {
         let of_leader = self.lane(lane).accepted_of(ballot);
         let is_new = of_leader.is_none_or(|through| through < accept.through);
         let follows = accept.prev <= of_leader.unwrap_or_default().max(self.walk);
-        if self.next < accept.since || !follows {
+        let is_behind = self.next < accept.since && !self.fault(Fault::IgnoreSince);
+        if is_behind || !follows {
             out.emit(Event::Branch("accept ahead"));
             self.fetcher.note(from, accept.since);
             return;

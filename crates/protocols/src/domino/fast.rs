@@ -121,9 +121,7 @@ impl Replica {
             return;
         };
         let nat = due.max(Stamp(self.clock_ns.min(self.reserved.0)));
-        if !self.fault(Fault::NatUnpersisted) {
-            self.reserve(nat, out);
-        }
+        self.reserve(nat, out);
         self.lane_mut(no).round = Some(Round { nat, ..round });
         let ballot = round.ballot;
         if self.fast_round_led(ballot).is_some() {

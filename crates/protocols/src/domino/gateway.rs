@@ -47,8 +47,7 @@ pub(super) struct Gateway {
     pub(super) lags: Lags,
     /// Proposals that were heard in this step.
     pub(super) ballot_box: Vec<Ballotted>,
-    /// Entries of others that lost a position in the fast lane, and how many retransmission timers ago: their gateways
-    /// may be gone.
+    /// Entries of others that lost a position, and how many retransmission timers ago: their gateways may be gone.
     pub(super) orphans: BTreeMap<EntryId, (Entry, u32)>,
 }
 
@@ -223,13 +222,13 @@ impl Replica {
         }
     }
 
-    /// Votes of this replica that came to nothing, for entries of others: those may have no gateway any more.
+    /// Votes of this replica that came to nothing, for entries of others, or of earlier starts: those may have no gateway
+    /// any more.
     pub(super) fn note_orphans(&mut self, walk: Stamp) {
-        let Some(lane) = self.fast() else {
-            return;
-        };
-        let lost = lane.held.range(..=walk);
-        let lost = lost.filter_map(|(stamp, held)| lane.body(*stamp, held.id));
+        let lost = self.lanes.iter().flat_map(|lane| {
+            let held = lane.held.range(..=walk);
+            held.filter_map(|(stamp, held)| lane.body(*stamp, held.id))
+        });
         let lost: Vec<Entry> = lost
             .filter(|entry| {
                 let is_own = self.gateway.standings.contains_key(&entry.id);
@@ -246,10 +245,12 @@ impl Replica {
 
     /// Gives entries without a gateway a position in the own lane.
     pub(super) fn adopt(&mut self, out: &mut Out<Self>) {
+        // One member after the other.
+        let age_min = ORPHAN_AGE * (1 + self.me().position() as u32);
         let mut old = Vec::new();
         for (entry, age) in self.gateway.orphans.values_mut() {
             *age += 1;
-            if *age % ORPHAN_AGE == 0 {
+            if *age >= age_min {
                 old.push(entry.clone());
             }
         }

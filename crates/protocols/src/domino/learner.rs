@@ -2,6 +2,7 @@
 
 use super::Replica;
 use super::messages::{Beat, LaneNo, Learn, Mark, Message, Round, Stamp, Votes};
+use super::mutants::Fault;
 use crate::shared::decided::DecidedSet;
 use crate::shared::peers::Member;
 use quorate_core::{Base, Entry, EntryId, Event, MemberIndex, Out, Peers, Slot};
@@ -22,7 +23,7 @@ impl Replica {
 
     /// Positions are decided. Whatever the ballot, they are so for those that have delivered what the sender had.
     fn learn(&mut self, from: MemberIndex, learn: &Learn, out: &mut Out<Self>) {
-        if self.next < learn.since {
+        if self.next < learn.since && !self.fault(Fault::IgnoreSince) {
             out.emit(Event::Branch("told too early"));
             return self.fetcher.note(from, learn.since);
         }

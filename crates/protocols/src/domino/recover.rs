@@ -13,6 +13,7 @@ use super::Replica;
 use super::config::Config;
 use super::gateway::Gateway;
 use super::lanes::{Lane, Lead, Leading};
+use super::mutants::Fault;
 use super::messages::{Held, LaneNo, Mark, Place, Record, Round, Stamp};
 use super::owner::Own;
 use super::replica::Armed;
@@ -41,7 +42,7 @@ impl Replica {
                 out.persist(Record::Lost);
             }
         }
-        if is_new {
+        if is_new || replica.fault(Fault::ReuseLane) {
             replica.lead_first();
         } else {
             replica.ask_for_time(out);
@@ -94,7 +95,8 @@ impl Replica {
     /// In a new epoch, lanes have leaders that need no promises.
     fn lead_first(&mut self) {
         for no in self.lane_numbers() {
-            if self.first_leader(no) == self.me() {
+            let is_unused = self.lane(no).promised == Ballot::default();
+            if self.first_leader(no) == self.me() && is_unused {
                 let leading = Leading::new(Ballot::default(), Stamp(0));
                 self.lane_mut(no).lead = Lead::Leading(leading);
             }
@@ -122,6 +124,9 @@ impl Replica {
         }
         self.reserved_durable = self.reserved;
         (self.own.from, self.own.last) = (self.reserved, self.reserved);
+        if self.fault(Fault::ReuseLane) {
+            self.own = Own::default();
+        }
         for (entry, places) in entries {
             places.into_iter().for_each(|place| self.restore(&entry, place));
         }

@@ -7,6 +7,7 @@ use super::Replica;
 use super::decide::{decide, shown};
 use super::lanes::{Lead, Leading, Preparing};
 use super::messages::{LaneNo, Message, Placed, Promise, Stamp, Timer};
+use super::mutants::Fault;
 use super::replica::Written;
 use crate::shared::ballot::Ballot;
 use crate::shared::peers::Member;
@@ -179,6 +180,7 @@ impl Replica {
         let mut placed = Vec::new();
         for (stamp, entries) in shown(&promises, self.walk) {
             let value = decide(&promises, stamp, |of| self.leader_of(no, of), enough);
+            let value = value.filter(|_| !self.fault(Fault::IgnoreShown));
             let entry = entries.into_iter().find(|entry| Some(entry.id) == value);
             if let Some(entry) = entry.cloned() {
                 out.emit(Event::Branch("position proposed again"));

@@ -2,7 +2,7 @@
 //! works again, and everybody has everything.
 
 use super::net::Net;
-use crate::domino::{Config, Timer};
+use crate::domino::{Config, Record, Timer};
 use fastrand::Rng;
 use quorate_core::{RequestId, majority};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,8 @@ pub(super) struct Weather {
     pub(super) loses: bool,
     /// Clocks jump.
     pub(super) jumps: bool,
+    /// What disks do not keep.
+    pub(super) unwritten: Option<fn(&Record) -> bool>,
 }
 
 struct Walk {
@@ -166,6 +168,7 @@ pub(super) fn walk(
             down: BTreeSet::new(),
             asked: BTreeMap::new(),
         };
+        walk.net.watch.unwritten = weather.unwritten;
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..STEPS {
                 walk.one_step();
@@ -181,16 +184,79 @@ pub(super) fn walk(
     branches
 }
 
-fn sunny() -> Weather {
-    Weather::default()
-}
+const SUNNY: Weather = Weather {
+    loses: false,
+    jumps: false,
+    unwritten: None,
+};
+
+const ROUGH: Weather = Weather {
+    jumps: true,
+    ..SUNNY
+};
 
 #[test]
 fn three_members_agree() {
-    walk(3, &[], sunny(), 0..100, |_| {});
+    let seen = walk(3, &[], ROUGH, 0..150, |_| {});
+    for branch in [
+        "accept ahead",
+        "candidate behind",
+        "collision",
+        "committed at the gateway",
+        "lane taken over",
+        "position lost",
+        "position proposed again",
+        "time of a slot learnt",
+        "told too early",
+        "votes late",
+    ] {
+        assert!(seen.contains(branch), "{branch} of {seen:?}");
+    }
 }
 
 #[test]
 fn five_members_agree() {
-    walk(5, &[], sunny(), 0..50, |_| {});
+    walk(5, &[], SUNNY, 0..60, |_| {});
+}
+
+#[test]
+fn even_numbers_of_members_agree() {
+    walk(2, &[], ROUGH, 0..60, |_| {});
+    walk(4, &[], ROUGH, 0..60, |_| {});
+    walk(6, &[], SUNNY, 0..40, |_| {});
+}
+
+#[test]
+fn one_member_agrees_with_itself() {
+    walk(1, &[], ROUGH, 0..30, |_| {});
+}
+
+#[test]
+fn members_agree_of_which_one_lost_its_promises() {
+    let weather = Weather {
+        loses: true,
+        ..SUNNY
+    };
+    walk(5, &[], weather, 0..60, |_| {});
+}
+
+#[test]
+fn members_with_their_own_lanes_alone_agree() {
+    walk(3, &[("way", "dm")], ROUGH, 0..100, |_| {});
+}
+
+#[test]
+fn short_reservations_many_entries_and_rare_beats_agree() {
+    let params = [("reserve_ms", "1"), ("outstanding", "8"), ("heartbeat_ms", "10")];
+    walk(3, &params, ROUGH, 0..100, |_| {});
+    walk(3, &[("way", "predict"), ("window", "1")], ROUGH, 0..60, |_| {});
+}
+
+#[test]
+#[ignore = "thousands of schedules: takes minutes"]
+fn members_agree_for_long() {
+    for n in 2..=7 {
+        walk(n, &[], ROUGH, 10_000..12_000, |_| {});
+        walk(n, &[("way", "dm")], ROUGH, 20_000..21_000, |_| {});
+    }
 }
