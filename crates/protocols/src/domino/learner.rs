@@ -17,6 +17,10 @@ impl Replica {
             self.learn(from, &learn, out);
         }
         if let Some(votes) = beat.votes {
+            // What others voted for waits for the lanes of this replica, too.
+            for named in &votes.named {
+                self.note_wait(named.stamp);
+            }
             self.on_votes(from, votes);
         }
     }
