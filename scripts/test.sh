@@ -50,7 +50,7 @@ tests() {
 }
 
 models() {
-  for protocol in rabia multi-paxos raft rs-paxos racos chora nezha mencius fast-paxos nopaxos; do
+  for protocol in rabia multi-paxos raft rs-paxos racos chora nezha mencius fast-paxos nopaxos domino; do
     "$LAB" model --protocol "$protocol" "$model"
   done
 }

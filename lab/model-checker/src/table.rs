@@ -5,6 +5,7 @@
 //! ones.
 
 mod chora;
+mod domino;
 mod fast_paxos;
 mod mencius;
 mod nezha;
@@ -27,6 +28,7 @@ pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
         .chain(mencius::ALL)
         .chain(fast_paxos::ALL)
         .chain(nopaxos::ALL)
+        .chain(domino::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

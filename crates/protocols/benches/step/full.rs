@@ -24,7 +24,7 @@ struct Setting {
     paper: Option<[f64; 3]>,
 }
 
-const SETTINGS: [Setting; 7] = [
+const SETTINGS: [Setting; 8] = [
     Setting {
         name: "multi-paxos",
         protocol: "multi-paxos",
@@ -72,6 +72,13 @@ const SETTINGS: [Setting; 7] = [
     Setting {
         name: "nopaxos",
         protocol: "nopaxos",
+        params: &[("batch_commands", "1"), ("outstanding", "64")],
+        are_all_asked: true,
+        paper: None,
+    },
+    Setting {
+        name: "domino",
+        protocol: "domino",
         params: &[("batch_commands", "1"), ("outstanding", "64")],
         are_all_asked: true,
         paper: None,

@@ -5,6 +5,7 @@
 mod chora;
 mod cluster;
 mod deposed;
+mod domino;
 mod epochs;
 mod fast_paxos;
 mod mencius;
