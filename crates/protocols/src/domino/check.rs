@@ -33,18 +33,33 @@ impl Replica {
 
     fn check_lane(&self, lane: &Lane) {
         let no = lane.no;
-        assert!(self.walk <= lane.decided, "what is delivered is decided, {no:?} (D3)");
-        assert!(lane.promised <= lane.highest, "what is promised was heard of, {no:?}");
+        assert!(
+            self.walk <= lane.decided,
+            "what is delivered is decided, {no:?} (D3)"
+        );
+        assert!(
+            lane.promised <= lane.highest,
+            "what is promised was heard of, {no:?}"
+        );
         let mut steps = lane.steps.windows(2);
         assert!(
             steps.all(|two| two[0].through < two[1].through && two[0].ballot > two[1].ballot),
             "what was accepted later reaches less far, by higher ballots, {no:?} (D1)"
         );
         let first = lane.steps.first().map(|step| step.ballot);
-        assert!(first <= Some(lane.promised), "nothing is accepted above a promise, {no:?}");
+        assert!(
+            first <= Some(lane.promised),
+            "nothing is accepted above a promise, {no:?}"
+        );
         for (stamp, held) in &lane.held {
-            assert!(*stamp > self.walk, "nothing is held of what is delivered, {no:?}");
-            assert!(held.ballot <= lane.promised, "no vote is above a promise, {no:?}");
+            assert!(
+                *stamp > self.walk,
+                "nothing is held of what is delivered, {no:?}"
+            );
+            assert!(
+                held.ballot <= lane.promised,
+                "no vote is above a promise, {no:?}"
+            );
             assert!(
                 lane.body(*stamp, held.id).is_some(),
                 "an entry that has a vote is here, {no:?} {stamp:?}"
@@ -52,7 +67,8 @@ impl Replica {
         }
         if let Some(round) = lane.round {
             assert!(
-                self.said.is_none_or(|said| said.ballot != round.ballot || said.nat <= round.nat),
+                self.said
+                    .is_none_or(|said| said.ballot != round.ballot || said.nat <= round.nat),
                 "no accept time never falls (D2)"
             );
         }

@@ -173,6 +173,9 @@ mod tests {
             // What a fast round chose, promises show more often than anything else can be shown.
             assert!(n - of.fast < of.shown(of.promise, n), "{n}");
         }
-        assert_eq!([3, 5, 7, 2, 6].map(|n| Thresholds::of(n).fast), [3, 4, 6, 2, 5]);
+        assert_eq!(
+            [3, 5, 7, 2, 6].map(|n| Thresholds::of(n).fast),
+            [3, 4, 6, 2, 5]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! What a new leader of a lane has to propose where promises show something.
 
-use super::messages::{Promise, Stamp};
+use super::messages::{Held, Promise, Stamp};
 use crate::shared::ballot::Ballot;
 use quorate_core::{Entry, EntryId, MemberIndex};
 use std::collections::BTreeMap;
@@ -26,7 +26,12 @@ fn last_vote(promise: &Promise, stamp: Stamp) -> Option<LastVote> {
             .filter(|held| held.is_classic && held.ballot == step.ballot)
             .map(|held| held.id),
     });
-    let voted = held.filter(|held| !held.is_classic).map(|held| LastVote {
+    // An entry whose vote the leader asked for is written before the stretch it is in. Where only the first is on the
+    // disk, it is worth what it was before: the same vote, in the fast round.
+    let is_unasked = step.is_none_or(|step| held.is_some_and(|held| step.ballot < held.ballot));
+    let is_in_round = |ballot| promise.round.is_some_and(|round| round.ballot == ballot);
+    let is_fast = |held: &Held| !held.is_classic || is_unasked && is_in_round(held.ballot);
+    let voted = held.filter(is_fast).map(|held| LastVote {
         ballot: held.ballot,
         is_classic: false,
         value: Some(held.id),
@@ -83,4 +88,99 @@ pub(super) fn shown<'a>(
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domino::messages::{LaneNo, Mark, Round, Shown, Step};
+    use quorate_core::{Boot, EntryBuilder, ReplicaId};
+
+    const AT: Stamp = Stamp(50);
+
+    fn ballot(round: u64) -> Ballot {
+        let node = ReplicaId(1);
+        Ballot { round, node }
+    }
+
+    fn id(seq: u64) -> EntryId {
+        EntryId {
+            origin: ReplicaId(9),
+            boot: Boot(1),
+            seq,
+        }
+    }
+
+    /// A promise that shows an entry with a vote of a ballot, in a fast round or of its leader, or none at all.
+    fn promise(round: u64, is_classic: bool, seq: u64) -> Promise {
+        let ballot = ballot(round);
+        let held = Held {
+            ballot,
+            is_classic,
+            id: id(seq),
+        };
+        let shown = (seq > 0).then(|| Shown {
+            stamp: AT,
+            held,
+            entry: EntryBuilder::default().finish(id(seq), 0),
+        });
+        let nat = Stamp(60);
+        let through = nat;
+        Promise {
+            lane: LaneNo(5),
+            ballot: Ballot::default(),
+            mark: Mark::default(),
+            steps: Vec::from_iter(is_classic.then_some(Step { through, ballot })),
+            round: Some(Round { ballot, nat }),
+            shown: shown.into_iter().collect(),
+        }
+    }
+
+    /// What is proposed, as its number, where these members of five promised, the first of which leads all ballots.
+    fn seq(promises: &[(usize, Promise)]) -> u64 {
+        let members = promises.iter();
+        let by_member = members.map(|(at, promise)| (MemberIndex::new(*at), promise));
+        let leader = |_| Some(MemberIndex::new(0));
+        decide(&by_member.collect(), AT, leader, 2).map_or(0, |id| id.seq)
+    }
+
+    #[test]
+    fn what_promises_show_often_enough_may_be_chosen_and_nothing_else_is_proposed() {
+        let fast = |at, seq| (at, promise(1, false, seq));
+        assert_eq!(seq(&[fast(1, 1), fast(2, 1), fast(3, 2)]), 1);
+        assert_eq!(seq(&[fast(1, 0), fast(2, 0), fast(3, 2)]), 0);
+        assert_eq!(seq(&[fast(1, 1), fast(2, 3), fast(3, 2)]), 0);
+        assert_eq!(
+            seq(&[fast(1, 1), fast(2, 1), fast(0, 2)]),
+            2,
+            "its leader voted otherwise"
+        );
+    }
+
+    #[test]
+    fn a_leader_outdoes_its_fast_round_and_a_higher_ballot_all_lower_ones() {
+        let of = |at, round, is_classic, seq| (at, promise(round, is_classic, seq));
+        let asked = of(3, 1, true, 2);
+        assert_eq!(
+            seq(&[of(1, 1, false, 1), of(2, 1, false, 1), asked.clone()]),
+            2
+        );
+        assert_eq!(
+            seq(&[of(1, 1, false, 1), of(2, 1, false, 1), of(3, 1, true, 0)]),
+            0
+        );
+        assert_eq!(seq(&[of(1, 2, false, 1), of(2, 2, false, 1), asked]), 1);
+    }
+
+    #[test]
+    fn an_entry_without_the_stretch_it_was_asked_for_in_is_a_vote_of_the_fast_round() {
+        let mut torn = promise(1, true, 1);
+        torn.steps.clear();
+        assert_eq!(
+            last_vote(&torn, AT).map(|vote| (vote.is_classic, vote.value)),
+            Some((false, Some(id(1))))
+        );
+        torn.round = None;
+        assert_eq!(last_vote(&torn, AT), None, "in other lanes it is nothing");
+    }
 }

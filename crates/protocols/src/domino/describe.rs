@@ -45,7 +45,10 @@ pub(super) fn message(message: &Message) -> String {
                 .map(|one| format!(", {:?} {:?}", one.stamp, one.entry.id))
                 .collect();
             let (lane, prev, through) = (lane_name(of.lane), of.prev, of.through);
-            format!("accept {lane} {prev:?} to {through:?} {:?}{placed}", of.ballot)
+            format!(
+                "accept {lane} {prev:?} to {through:?} {:?}{placed}",
+                of.ballot
+            )
         }
         Message::Accepted(of) => {
             let lane = lane_name(of.lane);
@@ -58,7 +61,10 @@ pub(super) fn message(message: &Message) -> String {
                 .map(|one| format!("; {}", held_at(one.stamp, &one.held)))
                 .collect();
             let (lane, next) = (lane_name(of.lane), of.mark.next);
-            format!("promise {lane} {:?}, delivered to {next:?}{shown}", of.ballot)
+            format!(
+                "promise {lane} {:?}, delivered to {next:?}{shown}",
+                of.ballot
+            )
         }
         Message::Nack(no, promised) => format!("no: {} {promised:?}", lane_name(*no)),
         Message::Ask(of) => format!("ask from {:?}, until {:?}", of.mark.next, of.until),
@@ -74,7 +80,11 @@ fn held_at(stamp: Stamp, held: &Held) -> String {
 }
 
 fn placed(place: &Place) -> String {
-    let how = if place.is_classic { "accepted" } else { "voted" };
+    let how = if place.is_classic {
+        "accepted"
+    } else {
+        "voted"
+    };
     let lane = lane_name(place.lane);
     format!(", {how} {lane} {:?} {:?}", place.stamp, place.ballot)
 }
@@ -104,16 +114,25 @@ fn of_lane(lane: &Lane) -> Vec<String> {
         Lead::Preparing(phase) => format!("has {} promises of others", phase.promises.len()),
         Lead::Leading(leading) => format!("leads, asked to {:?}", leading.asked),
     };
-    let round = lane.round.map(|round| format!(", no accept time {:?}", round.nat));
+    let round = lane
+        .round
+        .map(|round| format!(", no accept time {:?}", round.nat));
     let (name, round) = (lane_name(lane.no), round.unwrap_or_default());
-    let head = format!("{name} {role} {:?}, decided to {:?}{round}", lane.promised, lane.decided);
+    let head = format!(
+        "{name} {role} {:?}, decided to {:?}{round}",
+        lane.promised, lane.decided
+    );
     let held = lane.held.iter().map(|(stamp, held)| held_at(*stamp, held));
     std::iter::once(head).chain(held).collect()
 }
 
 /// What a replica is and knows, then a line per lane and position.
 pub(super) fn state(replica: &Replica) -> Vec<String> {
-    let part = if replica.is_silent { "learns only" } else { "takes part" };
+    let part = if replica.is_silent {
+        "learns only"
+    } else {
+        "takes part"
+    };
     let (next, walk) = (replica.next, replica.walk);
     let head = format!("{part}, delivered to {next:?}, which is {walk:?}");
     let lanes = replica.lanes.iter().flat_map(of_lane);

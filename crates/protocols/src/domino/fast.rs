@@ -48,7 +48,12 @@ impl Replica {
     }
 
     /// An entry of a gateway for the fast lane.
-    pub(super) fn on_propose(&mut self, from: MemberIndex, proposal: Proposal, out: &mut Out<Self>) {
+    pub(super) fn on_propose(
+        &mut self,
+        from: MemberIndex,
+        proposal: Proposal,
+        out: &mut Out<Self>,
+    ) {
         let Some(no) = self.fast_lane() else {
             return self.misbehaved(from, "a proposal where no lane is fast", out);
         };
@@ -57,7 +62,7 @@ impl Replica {
         }
         let (stamp, id) = (proposal.stamp, proposal.entry.id);
         let probe = self.probe(proposal.sent_ns);
-        let is_kept = self.keep_body(no, stamp, proposal.entry);
+        let is_kept = !self.is_ahead(stamp) && self.keep_body(no, stamp, proposal.entry);
         let named = Named { stamp, id };
         self.gateway.ballot_box.push(Ballotted {
             from,
@@ -65,6 +70,10 @@ impl Replica {
             probe,
             is_kept,
         });
+    }
+
+    fn is_ahead(&self, stamp: Stamp) -> bool {
+        stamp.0.saturating_sub(self.time().0) > AHEAD_NS_MAX
     }
 
     /// Votes for what was proposed, and tells gateways.
@@ -75,9 +84,8 @@ impl Replica {
             };
             let Named { stamp, id } = proposed.named;
             let held = self.lane(no).held.get(&stamp).map(|held| held.id);
-            let is_ahead = stamp.0.saturating_sub(self.time().0) > AHEAD_NS_MAX;
             let is_late = stamp <= round.nat && !self.fault(Fault::VoteBelowNat);
-            let may_vote = proposed.is_kept && held.is_none() && !is_late && !is_ahead;
+            let may_vote = proposed.is_kept && held.is_none() && !is_late;
             let is_wanted = stamp > self.lane(no).decided && !self.done.entries.contains(id);
             if may_vote && is_wanted {
                 self.vote(no, round.ballot, proposed.named, out);
@@ -111,7 +119,8 @@ impl Replica {
         self.write_entry(id, out);
         if let Some(leading) = self.fast_round_led(ballot) {
             leading.unwritten.insert(stamp);
-            self.disk.push(out.persisted(), Written::Vote { ballot, stamp });
+            self.disk
+                .push(out.persisted(), Written::Vote { ballot, stamp });
         }
     }
 
@@ -125,7 +134,8 @@ impl Replica {
         self.lane_mut(no).round = Some(Round { nat, ..round });
         let ballot = round.ballot;
         if self.fast_round_led(ballot).is_some() {
-            self.disk.push(out.persisted(), Written::Nat { ballot, nat });
+            self.disk
+                .push(out.persisted(), Written::Nat { ballot, nat });
         }
     }
 
@@ -170,7 +180,10 @@ impl Replica {
         let Some(lane) = self.fast() else {
             return;
         };
-        let Some(leading) = lane.leading().filter(|leading| lane.decided >= leading.start) else {
+        let Some(leading) = lane
+            .leading()
+            .filter(|leading| lane.decided >= leading.start)
+        else {
             return;
         };
         let (no, before) = (lane.no, lane.decided);
@@ -184,7 +197,11 @@ impl Replica {
         let mut is_hopeless = false;
         for at in self.voted_positions(no, before, own.max(before)) {
             let mine = self.lane(no).held.get(&at).map(|held| held.id);
-            let says = |what: Known| heard.clone().filter(move |votes| vote_of(votes, at) == what);
+            let says = |what: Known| {
+                heard
+                    .clone()
+                    .filter(move |votes| vote_of(votes, at) == what)
+            };
             let equal = 1 + says(Known::For(mine)).count();
             let unknown = says(Known::Unknown).count();
             let unheard = self.config.seating.members.len() - 1 - heard.clone().count();

@@ -116,7 +116,12 @@ impl Replica {
     pub(super) fn place_entries(&mut self, out: &mut Out<Self>) {
         let entries: Vec<Entry> = self.clients.offers.entries().cloned().collect();
         for entry in entries {
-            let mut standing = self.gateway.standings.get(&entry.id).copied().unwrap_or_default();
+            let mut standing = self
+                .gateway
+                .standings
+                .get(&entry.id)
+                .copied()
+                .unwrap_or_default();
             if let Some((no, stamp)) = standing.place {
                 let lane = self.lane(no);
                 let is_lost = stamp <= lane.decided && lane.named.get(&stamp) != Some(&entry.id);
@@ -125,7 +130,9 @@ impl Replica {
                     (standing.place, standing.is_own) = (None, true);
                 }
             }
-            let is_fast = standing.place.is_some_and(|(no, _)| Some(no) == self.fast_lane());
+            let is_fast = standing
+                .place
+                .is_some_and(|(no, _)| Some(no) == self.fast_lane());
             if standing.is_own && (standing.place.is_none() || is_fast) {
                 let place = self.suggest(&entry, out).map(|at| (self.my_lane(), at));
                 standing.place = place.or(standing.place);
@@ -181,7 +188,9 @@ impl Replica {
         let leader = self
             .fast_lane()
             .and_then(|no| self.leader_of(no, vote.ballot));
-        let own = self.fast().and_then(|lane| lane.held.get(&vote.named.stamp));
+        let own = self
+            .fast()
+            .and_then(|lane| lane.held.get(&vote.named.stamp));
         let is_own = own.is_some_and(|held| held.id == vote.named.id && held.ballot == vote.ballot);
         let Some(standing) = self.gateway.standings.get_mut(&vote.named.id) else {
             return;

@@ -46,7 +46,10 @@ impl Lags {
         // A clock that is behind makes nothing arrive before it left.
         let one_way = probe.arrived_ns.saturating_sub(probe.sent_ns);
         push(&mut samples.one_way, one_way);
-        push(&mut samples.round_trip, clock_ns.saturating_sub(probe.sent_ns));
+        push(
+            &mut samples.round_trip,
+            clock_ns.saturating_sub(probe.sent_ns),
+        );
     }
 
     /// By when so many of `n` members should have what leaves now, this one among them.
@@ -89,8 +92,14 @@ mod tests {
                 lags.note(MemberIndex::new(at), probe, sent_ns + 2 * takes);
             }
         }
-        assert_eq!([1, 2, 3].map(|enough| lags.one_way(enough, 3, 500)), [0, 100, 300]);
-        assert_eq!([2, 3].map(|enough| lags.round_trip(enough, 3)), [Some(200), Some(600)]);
+        assert_eq!(
+            [1, 2, 3].map(|enough| lags.one_way(enough, 3, 500)),
+            [0, 100, 300]
+        );
+        assert_eq!(
+            [2, 3].map(|enough| lags.round_trip(enough, 3)),
+            [Some(200), Some(600)]
+        );
         assert_eq!(lags.round_trip(4, 5), None);
         assert_eq!(lags.one_way(4, 5, 500), 500);
     }

@@ -257,7 +257,8 @@ impl Lane {
     pub(super) fn decide(&mut self, through: Stamp) {
         if through > self.decided {
             let held = self.held.range(self.decided.next()..=through);
-            self.named.extend(held.map(|(stamp, held)| (*stamp, held.id)));
+            self.named
+                .extend(held.map(|(stamp, held)| (*stamp, held.id)));
             self.decided = through;
             self.has_moved = true;
         }
@@ -284,8 +285,7 @@ impl Lane {
     /// Everything is delivered up to here.
     pub(super) fn trim(&mut self, walk: Stamp) {
         self.held = self.held.split_off(&walk.next());
-        self.bodies
-            .retain(|(stamp, _), _| *stamp > walk);
+        self.bodies.retain(|(stamp, _), _| *stamp > walk);
         while self.named.len() > REMEMBERED
             && self.named.keys().next().is_some_and(|first| *first <= walk)
         {

@@ -36,8 +36,13 @@ impl Replica {
         let no = self.my_lane();
         let lane = self.lane(no);
         let leading = lane.leading()?;
-        let (prev, behind) = (leading.asked, lane.decided.max(lane.end()).max(self.own.last));
-        let stamp = Stamp(self.clock_ns).max(behind.next()).max(self.walk.next());
+        let (prev, behind) = (
+            leading.asked,
+            lane.decided.max(lane.end()).max(self.own.last),
+        );
+        let stamp = Stamp(self.clock_ns)
+            .max(behind.next())
+            .max(self.walk.next());
         if !self.keep_body(no, stamp, entry.clone()) {
             return None;
         }

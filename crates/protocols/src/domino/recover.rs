@@ -13,8 +13,8 @@ use super::Replica;
 use super::config::Config;
 use super::gateway::Gateway;
 use super::lanes::{Lane, Lead, Leading};
-use super::mutants::Fault;
 use super::messages::{Held, LaneNo, Mark, Place, Record, Round, Stamp};
+use super::mutants::Fault;
 use super::owner::Own;
 use super::replica::Armed;
 use crate::shared::ballot::Ballot;
@@ -128,7 +128,9 @@ impl Replica {
             self.own = Own::default();
         }
         for (entry, places) in entries {
-            places.into_iter().for_each(|place| self.restore(&entry, place));
+            places
+                .into_iter()
+                .for_each(|place| self.restore(&entry, place));
         }
         let reserved = self.reserved;
         for lane in &mut self.lanes {
@@ -170,8 +172,13 @@ impl Replica {
         let step = lane.steps.iter().find(|step| step.through >= stamp);
         let rank = |held: &Held| (held.ballot, held.is_classic);
         let is_void = step.is_some_and(|step| rank(&held) < (step.ballot, true));
-        let is_outdone = lane.held.get(&stamp).is_some_and(|known| rank(known) > rank(&held));
-        let is_old = lane.round.is_some_and(|round| !held.is_classic && held.ballot < round.ballot);
+        let is_outdone = lane
+            .held
+            .get(&stamp)
+            .is_some_and(|known| rank(known) > rank(&held));
+        let is_old = lane
+            .round
+            .is_some_and(|round| !held.is_classic && held.ballot < round.ballot);
         if is_void || is_outdone || is_old {
             return;
         }

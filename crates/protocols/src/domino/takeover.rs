@@ -68,7 +68,11 @@ impl Replica {
             let lane = self.lane_mut(no);
             let (was_heard, has_moved) = (lane.is_heard, lane.has_moved);
             (lane.is_heard, lane.has_moved, lane.is_barred) = (false, false, false);
-            lane.strikes = if has_moved || !is_awaited { 0 } else { lane.strikes + 1 };
+            lane.strikes = if has_moved || !is_awaited {
+                0
+            } else {
+                lane.strikes + 1
+            };
             let is_patient = has_moved || was_heard && lane.strikes <= STRIKES_MAX;
             let is_free = matches!(lane.lead, Lead::None);
             if is_awaited && is_free && !is_patient && !self.is_silent {

@@ -31,5 +31,8 @@ fn clusters_of_other_sizes_pass() {
 #[test]
 fn lanes_of_members_alone_and_rare_beats_pass() {
     pass("--replicas 3 --param way=dm", 0..5);
-    pass("--replicas 3 --param heartbeat_ms=10 --param reserve_ms=1", 0..5);
+    pass(
+        "--replicas 3 --param heartbeat_ms=10 --param reserve_ms=1",
+        0..5,
+    );
 }

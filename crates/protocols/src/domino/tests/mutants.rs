@@ -55,13 +55,17 @@ fn fq_1() {
 #[test]
 #[should_panic(expected = "(D1, D3)")]
 fn classic_1() {
-    walk(3, &[], ROUGH, 0..200, |config| config.thresholds.classic -= 1);
+    walk(3, &[], ROUGH, 0..200, |config| {
+        config.thresholds.classic -= 1
+    });
 }
 
 #[test]
 #[should_panic(expected = "(D1, D3)")]
 fn promises_1() {
-    walk(3, &[], ROUGH, 0..200, |config| config.thresholds.promise -= 1);
+    walk(3, &[], ROUGH, 0..200, |config| {
+        config.thresholds.promise -= 1
+    });
 }
 
 #[test]

@@ -120,7 +120,9 @@ impl Net {
     /// Takes messages of a kind, from one member to another, off the wire.
     pub(super) fn hold(&mut self, what: &str, from: usize, to: usize) -> Vec<Packet<Replica>> {
         self.take_packets(|packet| {
-            let is_kind = packet.message().is_some_and(|message| kind(message) == what);
+            let is_kind = packet
+                .message()
+                .is_some_and(|message| kind(message) == what);
             is_kind && (packet.from, packet.to) == (from, to)
         })
     }
@@ -178,7 +180,10 @@ impl Net {
         let up = self.nodes.iter().filter(|node| node.machine.is_some());
         let lens: Vec<usize> = up.clone().map(|node| node.log.len()).collect();
         let is_even = lens.windows(2).all(|two| two[0] == two[1]);
-        is_even && up.into_iter().all(|node| requests.iter().all(|id| node.times(*id) == 1))
+        is_even
+            && up
+                .into_iter()
+                .all(|node| requests.iter().all(|id| node.times(*id) == 1))
     }
 
     /// Which timers run anywhere.

@@ -60,7 +60,11 @@ impl Walk {
         if waiting == 0 {
             return;
         }
-        let at = if self.rng.u8(..4) == 0 { self.rng.usize(..waiting) } else { 0 };
+        let at = if self.rng.u8(..4) == 0 {
+            self.rng.usize(..waiting)
+        } else {
+            0
+        };
         let Some(packet) = self.net.wire.remove(at) else {
             return;
         };
@@ -247,9 +251,19 @@ fn members_with_their_own_lanes_alone_agree() {
 
 #[test]
 fn short_reservations_many_entries_and_rare_beats_agree() {
-    let params = [("reserve_ms", "1"), ("outstanding", "8"), ("heartbeat_ms", "10")];
+    let params = [
+        ("reserve_ms", "1"),
+        ("outstanding", "8"),
+        ("heartbeat_ms", "10"),
+    ];
     walk(3, &params, ROUGH, 0..100, |_| {});
-    walk(3, &[("way", "predict"), ("window", "1")], ROUGH, 0..60, |_| {});
+    walk(
+        3,
+        &[("way", "predict"), ("window", "1")],
+        ROUGH,
+        0..60,
+        |_| {},
+    );
 }
 
 #[test]

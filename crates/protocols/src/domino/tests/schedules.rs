@@ -161,7 +161,10 @@ fn an_entry_that_is_chosen_twice_takes_effect_once() {
     assert!(net.sent("accept") > 0, "it stands in B's own lane, too");
     net.come_to_rest(&[first, twice]);
     let end = net.nodes[B].log.len();
-    assert_eq!(end, 2, "a position that is the second of an entry gets no slot");
+    assert_eq!(
+        end, 2,
+        "a position that is the second of an entry gets no slot"
+    );
 }
 
 /// Of five, a fast quorum chose an entry; two of it are gone, and one promise shows another entry at that stamp.

@@ -21,7 +21,10 @@ fn it_learns_and_says_nothing_whatever_it_finds_at_later_starts() {
         let third = net.write(A);
         net.come_to_rest(&[first, second, third]);
         let mut written = net.nodes[C].disk.iter();
-        assert!(written.all(|(_, record)| *record == Record::Lost), "it promises nothing");
+        assert!(
+            written.all(|(_, record)| *record == Record::Lost),
+            "it promises nothing"
+        );
         let refused = net.write(C);
         let refusal = Outcome::Refused(Refusal::NotServing);
         assert_eq!(net.answer(C, refused), Some(&refusal));
