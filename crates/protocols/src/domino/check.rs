@@ -49,7 +49,7 @@ impl Replica {
         let first = lane.steps.first().map(|step| step.ballot);
         assert!(
             first <= Some(lane.promised),
-            "nothing is accepted above a promise, {no:?}"
+            "nothing is accepted above a promise, {no:?} (D1)"
         );
         for (stamp, held) in &lane.held {
             assert!(
@@ -58,7 +58,7 @@ impl Replica {
             );
             assert!(
                 held.ballot <= lane.promised,
-                "no vote is above a promise, {no:?}"
+                "no vote is above a promise, {no:?} (D1)"
             );
             assert!(
                 lane.body(*stamp, held.id).is_some(),

@@ -276,6 +276,8 @@ impl Replica {
         for (from, message) in std::mem::take(&mut self.inbox) {
             self.hear(from, message, out);
         }
+        // What reads wait for, lanes have to be filled for.
+        self.conclude_reads(out);
         self.go_on(now, out);
         // What was delivered makes room for entries.
         while self.clients.may_form_entry(&self.config.batches) {
