@@ -22,17 +22,19 @@ impl Replica {
         usize::from(lane.0) < self.lanes.len() && self.leader_of(lane, ballot) == Some(from)
     }
 
-    /// Keeps an entry for a position until that is delivered; says whether it is kept.
-    pub(super) fn keep_body(&mut self, lane: LaneNo, stamp: Stamp, entry: Entry) -> bool {
-        let kept: usize = self.lanes.iter().map(|lane| lane.bodies.len()).sum();
-        let key = (stamp, entry.id);
-        let is_known = self.lane(lane).bodies.contains_key(&key);
-        let has_room = (kept as u64) < self.config.slots_max;
-        if stamp <= self.walk || !(is_known || has_room) {
-            return false;
+    /// Keeps an entry for a position until that is delivered. What a leader asks for always is: leaders have no more
+    /// entries under way than their gateways may have.
+    pub(super) fn keep_body(&mut self, lane: LaneNo, stamp: Stamp, entry: Entry) {
+        if stamp > self.walk {
+            let key = (stamp, entry.id);
+            self.lane_mut(lane).bodies.insert(key, entry);
         }
-        self.lane_mut(lane).bodies.insert(key, entry);
-        true
+    }
+
+    /// Whether there is room for an entry that nobody has a vote for.
+    pub(super) fn has_room(&self) -> bool {
+        let kept: usize = self.lanes.iter().map(|lane| lane.bodies.len()).sum();
+        (kept as u64) < self.config.slots_max
     }
 
     /// What the leader of a lane wants in it.
@@ -46,13 +48,12 @@ impl Replica {
             return self.say_nack(from, lane, out);
         }
         self.lane_mut(lane).is_heard = true;
-        let mut has_all = true;
         let walk = self.walk;
         for placed in accept.placed.iter().filter(|one| one.stamp > walk) {
-            has_all &= self.keep_body(lane, placed.stamp, placed.entry.clone());
+            self.keep_body(lane, placed.stamp, placed.entry.clone());
             self.note_wait(placed.stamp);
         }
-        if self.is_silent || !has_all {
+        if self.is_silent {
             return;
         }
         self.raise(lane, ballot, out);
@@ -89,7 +90,7 @@ impl Replica {
         self.write_lane(lane, out);
     }
 
-    /// Writes down where an entry has votes of this replica.
+    /// Writes down where an entry has votes of this replica, unless it is delivered: hosts would keep that for ever.
     pub(super) fn write_entry(&self, id: EntryId, out: &mut Out<Self>) {
         let mut body = None;
         let mut places = Vec::new();
@@ -105,7 +106,7 @@ impl Replica {
                 });
             }
         }
-        if let Some(entry) = body {
+        if let Some(entry) = body.filter(|_| !self.done.entries.contains(id)) {
             out.persist(Record::Entry(entry.clone(), places));
         }
     }

@@ -10,7 +10,7 @@ impl Replica {
         for lane in &self.lanes {
             self.check_lane(lane);
         }
-        let waits = self.waits.first();
+        let waits = self.waits.keys().next();
         assert!(
             waits.is_none_or(|first| *first > self.walk),
             "nothing waits at what is delivered"

@@ -10,8 +10,10 @@ use quorate_core::{Epoch, MICROS, MILLIS, Seat, majority};
 const WINDOW_MAX: usize = 1024;
 /// Entries that are kept beyond twice the window.
 const BEYOND_WINDOWS: usize = 64;
-/// No honest message speaks of more entries.
-pub(super) const SLOTS_MAX: usize = 2 * WINDOW_MAX + BEYOND_WINDOWS;
+/// Entries that a replica keeps at most beside those that leaders ask for.
+const SLOTS_MAX: usize = 2 * WINDOW_MAX + BEYOND_WINDOWS;
+/// No honest message lists more: what all members may have under way, and what is remembered behind that.
+pub(super) const LISTED_MAX: usize = Epoch::MEMBERS_MAX * WINDOW_MAX + SLOTS_MAX;
 /// Lanes of members, and the fast one.
 pub(super) const LANES_MAX: usize = Epoch::MEMBERS_MAX + 1;
 
@@ -51,7 +53,7 @@ impl Thresholds {
     }
 }
 
-/// Which lane entries of gateways go to (`way`).
+/// The lane that entries of gateways go to (`way`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// The fast one (DFP); what loses its position there goes to the gateway's own.
@@ -91,21 +93,15 @@ pub struct Config {
     pub delays: Delays,
 }
 
-const KNOWN: [&str; 14] = [
-    "batch_bytes",
-    "batch_commands",
+const KNOWN: [&str; 8] = [
     "collide_us",
     "election_ms",
     "heartbeat_ms",
     "hold_us",
-    "outstanding",
     "patience_ms",
     "predict",
-    "queue",
     "reserve_ms",
-    "rtt_us",
     "way",
-    "window",
 ];
 
 impl Config {

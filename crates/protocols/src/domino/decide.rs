@@ -19,32 +19,28 @@ fn last_vote(promise: &Promise, stamp: Stamp) -> Option<LastVote> {
     let held = shown.map(|shown| shown.held);
     // Steps reach further and further, by lower and lower ballots.
     let step = promise.steps.iter().find(|step| step.through >= stamp);
-    let classic = step.map(|step| LastVote {
-        ballot: step.ballot,
-        is_classic: true,
-        value: held
-            .filter(|held| held.is_classic && held.ballot == step.ballot)
-            .map(|held| held.id),
-    });
-    // An entry whose vote the leader asked for is written before the stretch it is in. Where only the first is on the
-    // disk, it is worth what it was before: the same vote, in the fast round.
-    let is_unasked = step.is_none_or(|step| held.is_some_and(|held| step.ballot < held.ballot));
-    let is_in_round = |ballot| promise.round.is_some_and(|round| round.ballot == ballot);
-    let is_fast = |held: &Held| !held.is_classic || is_unasked && is_in_round(held.ballot);
-    let voted = held.filter(is_fast).map(|held| LastVote {
-        ballot: held.ballot,
-        is_classic: false,
-        value: Some(held.id),
-    });
+    // An entry is written before the stretch that it is accepted in. Where only the first came to the disk, it is
+    // accepted all the same: the record of what it was before is gone.
+    let is_last = |held: &Held| step.is_none_or(|step| step.ballot <= held.ballot);
+    let asked = held.filter(|held| held.is_classic && is_last(held));
+    let classic = asked
+        .map(|held| (held.ballot, Some(held.id)))
+        .or(step.map(|step| (step.ballot, None)));
+    let voted = held.filter(|held| !held.is_classic);
     let round = promise.round.filter(|round| round.nat >= stamp);
-    let none = round.map(|round| LastVote {
-        ballot: round.ballot,
-        is_classic: false,
-        value: None,
-    });
-    let fast = voted.or(none);
+    let fast = voted
+        .map(|held| (held.ballot, Some(held.id)))
+        .or(round.map(|round| (round.ballot, None)));
+    let of = |is_classic| {
+        move |(ballot, value)| LastVote {
+            ballot,
+            is_classic,
+            value,
+        }
+    };
+    let all = [classic.map(of(true)), fast.map(of(false))];
     let rank = |vote: &LastVote| (vote.ballot, vote.is_classic);
-    classic.into_iter().chain(fast).max_by_key(rank)
+    all.into_iter().flatten().max_by_key(rank)
 }
 
 /// What has to be proposed at a position, given the promises of a quorum by member; `None` is a no-op. `leader_of` is
@@ -173,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_the_stretch_it_was_asked_for_in_is_a_vote_of_the_fast_round() {
-        let mut torn = promise(1, true, 1);
+    fn an_entry_without_the_stretch_it_was_asked_for_in_is_accepted() {
+        let mut torn = promise(2, true, 1);
+        let last = |promise: &Promise| last_vote(promise, AT).map(|vote| (vote.ballot, vote.value));
+        torn.steps[0].ballot = ballot(1);
+        assert_eq!(last(&torn), Some((ballot(2), Some(id(1)))));
         torn.steps.clear();
-        assert_eq!(
-            last_vote(&torn, AT).map(|vote| (vote.is_classic, vote.value)),
-            Some((false, Some(id(1))))
-        );
+        assert_eq!(last(&torn), Some((ballot(2), Some(id(1)))));
         torn.round = None;
-        assert_eq!(last_vote(&torn, AT), None, "in other lanes it is nothing");
+        assert_eq!(last(&torn), Some((ballot(2), Some(id(1)))));
     }
 }

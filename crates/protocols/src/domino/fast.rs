@@ -62,7 +62,10 @@ impl Replica {
         }
         let (stamp, id) = (proposal.stamp, proposal.entry.id);
         let probe = self.probe(proposal.sent_ns);
-        let is_kept = !self.is_ahead(stamp) && self.keep_body(no, stamp, proposal.entry);
+        let is_kept = stamp > self.walk && !self.is_ahead(stamp) && self.has_room();
+        if is_kept {
+            self.keep_body(no, stamp, proposal.entry);
+        }
         let named = Named { stamp, id };
         self.gateway.ballot_box.push(Ballotted {
             from,

@@ -27,7 +27,7 @@ pub(super) struct Ballotted {
 pub(super) struct Standing {
     /// Where, if anywhere: the fast lane or the own one.
     pub(super) place: Option<(LaneNo, Stamp)>,
-    /// It lost a position in the fast lane, or is late there: it goes to the own one.
+    /// Whether it goes to the own lane: it lost a position in the fast one, or is late there.
     pub(super) is_own: bool,
     /// Members that voted for it, by the ballot of the last one, and members that refused.
     pub(super) votes: MemberSet,
@@ -164,7 +164,8 @@ impl Replica {
             entry: entry.clone(),
         };
         self.tell(self.others(), &Message::Propose(proposal), out);
-        let is_kept = self.keep_body(no, stamp, entry.clone());
+        let is_kept = self.has_room();
+        self.keep_body(no, stamp, entry.clone());
         self.gateway.ballot_box.push(Ballotted {
             from: self.me(),
             named: Named {
@@ -231,8 +232,8 @@ impl Replica {
         }
     }
 
-    /// Votes of this replica that came to nothing, for entries of others, or of earlier starts: those may have no gateway
-    /// any more.
+    /// Votes of this replica that came to nothing, for entries of others, or of earlier starts: those may have no
+    /// gateway any more.
     pub(super) fn note_orphans(&mut self, walk: Stamp) {
         let lost = self.lanes.iter().flat_map(|lane| {
             let held = lane.held.range(..=walk);

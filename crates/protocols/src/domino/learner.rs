@@ -74,6 +74,7 @@ impl Replica {
         while let Some((stamp, ..)) = self.first_decided(upto) {
             for (id, entry) in self.decided_at(stamp) {
                 if self.done.entries.contains(id) {
+                    out.emit(Event::Branch("decided twice"));
                     continue;
                 }
                 let Some(entry) = entry else {

@@ -42,18 +42,18 @@ impl LaneNo {
 /// Where an entry stands in a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Named {
-    /// The position.
+    /// Its position in the lane.
     pub stamp: Stamp,
-    /// The name of the entry.
+    /// The name of the entry that stands there.
     pub id: EntryId,
 }
 
 /// An entry and its position.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Placed {
-    /// The position.
+    /// The position of the entry in its lane.
     pub stamp: Stamp,
-    /// The entry.
+    /// The entry that stands there.
     pub entry: Entry,
 }
 
@@ -64,7 +64,7 @@ pub struct Proposal {
     pub stamp: Stamp,
     /// When it left, as the clock of its gateway showed.
     pub sent_ns: u64,
-    /// The entry.
+    /// The entry that wants a position.
     pub entry: Entry,
 }
 
@@ -106,15 +106,15 @@ pub struct Votes {
 /// Positions of a lane that are decided.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Learn {
-    /// The lane.
+    /// The lane in which they are.
     pub lane: LaneNo,
-    /// It tells nothing to those that have not delivered all slots before this one: what they lack may be missing in it.
+    /// Nothing is told to those that have not delivered all slots before this one: what they lack may be missing here.
     pub since: Slot,
     /// Nothing is said of positions up to here.
     pub from: Stamp,
     /// All positions up to here are decided.
     pub through: Stamp,
-    /// Those that hold entries.
+    /// Positions that hold entries.
     pub named: Vec<Named>,
 }
 
@@ -123,18 +123,18 @@ pub struct Learn {
 pub struct Beat {
     /// What is decided in lanes that it leads, or owns.
     pub learned: Vec<Learn>,
-    /// Its votes in the fast lane.
+    /// Votes of the sender in the fast lane.
     pub votes: Option<Votes>,
 }
 
 /// What a lane holds behind `prev`, up to `through`, as its leader wants it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Accept {
-    /// The lane.
+    /// The lane that its leader fills.
     pub lane: LaneNo,
     /// The ballot of its leader.
     pub ballot: Ballot,
-    /// It is for those alone that have delivered all slots before this one.
+    /// This is for those alone that have delivered all slots before this one.
     pub since: Slot,
     /// Nothing is said of positions up to here.
     pub prev: Stamp,
@@ -142,16 +142,16 @@ pub struct Accept {
     pub through: Stamp,
     /// When it left, as the clock of its sender showed.
     pub sent_ns: u64,
-    /// The entries.
+    /// The entries that the leader wants there.
     pub placed: Vec<Placed>,
 }
 
 /// A member has accepted what the leader of a ballot wants in a lane, durably.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Accepted {
-    /// The lane.
+    /// The lane of the leader.
     pub lane: LaneNo,
-    /// The ballot.
+    /// The ballot of the leader.
     pub ballot: Ballot,
     /// Up to here.
     pub through: Stamp,
@@ -171,7 +171,7 @@ pub struct Step {
 /// An open fast round.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Round {
-    /// Its ballot.
+    /// The ballot of the round.
     pub ballot: Ballot,
     /// No entry gets a vote up to here any more.
     pub nat: Stamp,
@@ -180,20 +180,20 @@ pub struct Round {
 /// How an entry got the vote of a member at a position.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Held {
-    /// The ballot.
+    /// The ballot of the vote.
     pub ballot: Ballot,
     /// Whether the leader of the ballot wanted it there; otherwise it was a vote in a fast round.
     pub is_classic: bool,
-    /// The entry.
+    /// The name of the entry.
     pub id: EntryId,
 }
 
 /// An entry that a promise shows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shown {
-    /// Where.
+    /// The position of the entry.
     pub stamp: Stamp,
-    /// How it got there.
+    /// How the entry got there.
     pub held: Held,
     /// The entry itself.
     pub entry: Entry,
@@ -202,21 +202,21 @@ pub struct Shown {
 /// The sender takes part in no lower ballot of a lane any more, durably.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Promise {
-    /// The lane.
+    /// The lane that the ballot is for.
     pub lane: LaneNo,
     /// The ballot of the candidate.
     pub ballot: Ballot,
     /// How far the sender has delivered. It may have forgotten what it held of entries that are.
     pub mark: Mark,
-    /// What it has accepted of leaders: of the highest ballot first, each reaching further than those before.
+    /// What the sender has accepted of leaders: of the highest ballot first, each reaching further than those before.
     pub steps: Vec<Step>,
-    /// Its last fast round.
+    /// The last fast round of the sender.
     pub round: Option<Round>,
     /// The entries that it holds.
     pub shown: Vec<Shown>,
 }
 
-/// Which positions are delivered with which slots.
+/// How far a replica has delivered, in slots and in positions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Mark {
     /// The first slot not delivered.
@@ -266,7 +266,7 @@ pub enum Message {
 /// What is written of a lane: all that counts of it but for entries. The last one written counts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LaneRecord {
-    /// The lane.
+    /// The lane that this is about.
     pub lane: LaneNo,
     /// What is promised.
     pub promised: Ballot,
@@ -279,9 +279,9 @@ pub struct LaneRecord {
 /// A position of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The lane.
+    /// The lane of the position.
     pub lane: LaneNo,
-    /// The position.
+    /// The position in that lane.
     pub stamp: Stamp,
     /// The ballot of the vote.
     pub ballot: Ballot,
@@ -305,7 +305,7 @@ pub enum Record {
 carried_whole!(Message, Record);
 
 impl quorate_core::Record for Record {
-    /// Which slot a position gets is not known before it is delivered.
+    /// None: the slot of a position is known when it is delivered, and not before.
     fn slot(&self) -> Option<Slot> {
         None
     }

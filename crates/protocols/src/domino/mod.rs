@@ -10,8 +10,8 @@
 //!
 //! # Positions and slots
 //!
-//! Entries are delivered in the order of their positions, lane by lane where times are equal, once all lanes are decided
-//! so far. Positions without an entry get no slot: the slot is the rank among entries, and one that is chosen twice
+//! Entries are delivered in the order of their positions, lane by lane where times are equal, once all lanes are
+//! decided so far. Positions without an entry get no slot: the slot is the rank among entries, and one that is chosen twice
 //! takes effect in the first of its positions. A replica does not write down which time its first undelivered slot has.
 //! It asks the others after a start; what is decided up to then it need not know. Where nobody knows, lanes are decided
 //! anew, with the same result for all that have delivered the same.
@@ -43,13 +43,13 @@
 //!   to it is among them.
 //!
 //! Clocks decide which positions are tried, never what is chosen there. A position further ahead than clocks should
-//! differ is held for `hold_us` and no longer, and stamps are behind everything that was given up.
+//! differ is held for `hold_us` since it is known, and stamps are behind everything that was given up.
 //!
 //! # Silence
 //!
 //! There are no heartbeats where nobody waits. A member says its beat, which is what is decided in its lanes and its
-//! votes in the fast one, when its clock passes a position at which something waits; at most every `heartbeat_ms`, which
-//! is 0 here, where the paper has 10. Delays of messages are learnt from answers, so that there are no probes.
+//! votes in the fast one, when its clock passes a position at which something waits; at most every `heartbeat_ms`,
+//! which is 0 here, where the paper has 10. Delays of messages are learnt from answers, so that there are no probes.
 //!
 //! # Lost promises
 //!

@@ -43,9 +43,7 @@ impl Replica {
         let stamp = Stamp(self.clock_ns)
             .max(behind.next())
             .max(self.walk.next());
-        if !self.keep_body(no, stamp, entry.clone()) {
-            return None;
-        }
+        self.keep_body(no, stamp, entry.clone());
         self.own.last = stamp;
         self.own.used.insert(stamp);
         self.note_wait(stamp);
@@ -173,8 +171,9 @@ impl Replica {
     pub(super) fn note_counted(&mut self, no: LaneNo, before: Stamp, is_fast: bool) {
         let (lane, counted) = (&self.lanes[usize::from(no.0)], &mut self.counted);
         if lane.decided > before && lane.leading().is_some() {
-            for (_, id) in lane.named.range(before.next()..) {
-                counted.entry(*id).or_insert(is_fast);
+            let new = lane.named.range(before.next()..).map(|(_, id)| *id);
+            for id in new.filter(|id| !self.done.entries.contains(*id)) {
+                counted.entry(id).or_insert(is_fast);
             }
         }
     }
@@ -200,7 +199,7 @@ impl Replica {
             Stamp(u64::MAX)
         };
         let due = self.waits.range(..=now).next_back();
-        due.copied().unwrap_or_default()
+        due.map(|(at, _)| *at).unwrap_or_default()
     }
 
     /// Fills lanes of this replica with nothing as far as something waits.

@@ -36,6 +36,7 @@ const BRANCHES: &[&str] = &[
     "collision",
     "committed at the gateway",
     "decided elsewhere",
+    "decided twice",
     "installed",
     "lane taken over",
     "position lost",

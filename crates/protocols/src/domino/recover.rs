@@ -25,7 +25,7 @@ use crate::shared::disk::Disk;
 use crate::shared::start::start_from;
 use crate::shared::timers::Backoff;
 use quorate_core::{Entry, MemberSet, Now, Out, Past, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Replica {
@@ -63,7 +63,7 @@ impl Replica {
             walk: Stamp(0),
             ahead: Mark::default(),
             fetcher: Fetcher::default(),
-            waits: BTreeSet::new(),
+            waits: BTreeMap::new(),
             filled: Stamp(0),
             said: None,
             forced: Stamp(0),

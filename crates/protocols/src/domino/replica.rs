@@ -20,7 +20,7 @@ use crate::shared::words::{plain_checks, yardstick_machine};
 use quorate_core::{
     EntryId, Introspect, Machine, MemberIndex, MemberSet, Now, Out, ReplicaId, Slot, Wire,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -42,8 +42,9 @@ pub struct Replica {
     pub(super) ahead: Mark,
     /// How far others have delivered.
     pub(super) fetcher: Fetcher,
-    /// Positions behind `walk` at which something waits, here or elsewhere.
-    pub(super) waits: BTreeSet<Stamp>,
+    /// Positions behind `walk` at which something waits, here or elsewhere, each with the own clock's time since which
+    /// that is known, in ns.
+    pub(super) waits: BTreeMap<Stamp, u64>,
     /// The furthest position up to which lanes had to be filled.
     pub(super) filled: Stamp,
     /// The own votes in the fast lane that others were told.
@@ -101,8 +102,10 @@ pub(super) enum Written {
 /// The timers that run, but for those of patience and of catching up.
 #[derive(Clone, Copy, Hash, Debug, Default)]
 pub(super) struct Armed {
-    /// The position that is held, and by when it is due.
+    /// The position that is held next, if one is.
     pub(super) hold: Option<Stamp>,
+    /// By when, on the own clock in ns.
+    pub(super) hold_ns: u64,
     pub(super) retransmit: bool,
     pub(super) election: bool,
     pub(super) collide: bool,
@@ -113,14 +116,16 @@ pub(super) struct Armed {
 }
 
 impl Machine for Replica {
-    yardstick_machine!();
+    // Records are about times: how many slots are before those nobody knows.
+    yardstick_machine!(|_| None);
 }
 
 impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (self.is_silent, &self.lanes, self.next, self.walk).hash(to);
         self.done.to_bytes().hash(to);
-        (self.ahead, self.fetcher, &self.waits, self.forced).hash(to);
+        let waits: Vec<_> = self.waits.keys().collect();
+        (self.ahead, self.fetcher, waits, self.forced).hash(to);
         (self.filled, self.said).hash(to);
         (&self.own, self.reserved, self.reserved_durable, self.latest).hash(to);
         (&self.clients, &self.gateway, &self.counted, self.down).hash(to);
@@ -357,7 +362,7 @@ impl Replica {
     /// Something waits at a position until that is delivered.
     pub(super) fn note_wait(&mut self, at: Stamp) {
         if at > self.walk && (self.waits.len() as u64) < 2 * self.config.slots_max {
-            self.waits.insert(at);
+            self.waits.entry(at).or_insert(self.now_ns);
         }
     }
 }

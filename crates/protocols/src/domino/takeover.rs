@@ -26,7 +26,7 @@ impl Replica {
 
     /// Whether a lane holds up what waits.
     fn is_awaited(&self, no: LaneNo) -> bool {
-        let last = self.waits.last().copied();
+        let last = self.waits.keys().next_back().copied();
         last.is_some_and(|last| self.lane(no).decided < last)
     }
 
@@ -34,7 +34,9 @@ impl Replica {
     fn wants_own_lane(&self) -> bool {
         let mut standings = self.gateway.standings.values();
         let fast = self.fast_lane();
-        standings.any(|of| of.is_own && of.place.is_none_or(|(no, _)| Some(no) == fast))
+        let is_fast = |place: Option<(LaneNo, Stamp)>| place.is_none_or(|(no, _)| Some(no) == fast);
+        let has_own = standings.any(|of| of.is_own && is_fast(of.place));
+        has_own || !self.gateway.orphans.is_empty()
     }
 
     /// Takes lanes back that are this replica's to fill, at once, and has the election timer run while it waits for
@@ -97,7 +99,10 @@ impl Replica {
     /// Begins a ballot of this replica in a lane, higher than all heard of.
     fn campaign(&mut self, no: LaneNo, out: &mut Out<Self>) {
         let lane = self.lane(no);
-        let round = lane.highest.round.max(lane.promised.round) + 1;
+        let last = lane.highest.round.max(lane.promised.round);
+        let Some(round) = last.checked_add(1) else {
+            return;
+        };
         let node = self.config.seating.my_id();
         let ballot = Ballot { round, node };
         self.raise(no, ballot, out);

@@ -27,23 +27,31 @@ impl Replica {
         self.clients.watch(Timer::Patience, patience_ns, out);
     }
 
-    /// Has a timer run until the own clock is past the first position at which something waits, but no longer than
-    /// clocks should differ; or until the next beat.
+    /// Has a timer run until the own clock is past a position at which something waits, but no longer than clocks should
+    /// differ since that is known; or until the next beat.
     fn watch_hold(&mut self, out: &mut Out<Self>) {
-        if self.armed.hold.is_some() || self.is_silent {
+        if self.is_silent {
             return;
         }
         let past = Stamp(self.clock_ns).max(self.forced);
-        let ahead = self.waits.range(past.next()..).next().copied();
-        let ahead = ahead.filter(|_| self.config.has_fast_lane());
-        let beat_ns = self.armed.beat_ns.saturating_sub(self.now_ns).max(1);
-        if let Some(at) = ahead {
-            let wait_ns = (at.0 - self.clock_ns.min(at.0)).min(self.config.hold_ns);
-            self.armed.hold = Some(at);
-            out.arm(Timer::Hold, Due::After(wait_ns.max(1)));
-        } else if self.armed.has_unsaid {
-            self.armed.hold = Some(past);
-            out.arm(Timer::Hold, Due::After(beat_ns));
+        let (now_ns, clock_ns, hold_ns) = (self.now_ns, self.clock_ns, self.config.hold_ns);
+        let ahead = self.waits.range(past.next()..);
+        let due_ns = |at: Stamp, since_ns: u64| {
+            let passed_ns = now_ns.saturating_add(at.0.saturating_sub(clock_ns));
+            passed_ns.min(since_ns.saturating_add(hold_ns))
+        };
+        let held = ahead.map(|(at, since_ns)| (due_ns(*at, *since_ns), *at));
+        let first = held.min().filter(|_| self.config.has_fast_lane());
+        let beat = self.armed.has_unsaid.then_some((self.armed.beat_ns, past));
+        let Some((due_ns, at)) = first.into_iter().chain(beat).min() else {
+            return;
+        };
+        if self.armed.hold.is_none() || due_ns < self.armed.hold_ns {
+            (self.armed.hold, self.armed.hold_ns) = (Some(at), due_ns);
+            out.arm(
+                Timer::Hold,
+                Due::After(due_ns.saturating_sub(now_ns).max(1)),
+            );
         }
     }
 
@@ -86,7 +94,7 @@ impl Replica {
         if !self.is_waiting() {
             return;
         }
-        let until = self.waits.last().copied().unwrap_or_default();
+        let until = self.waits.keys().next_back().copied().unwrap_or_default();
         let mark = self.mark();
         for member in to.iter() {
             if !self.is_silent {

@@ -1,6 +1,6 @@
 //! The encoding of messages and records.
 
-use super::config::{LANES_MAX, SLOTS_MAX};
+use super::config::{LANES_MAX, LISTED_MAX};
 use super::messages::{
     Accept, Accepted, Ask, Beat, Held, LaneNo, LaneRecord, Learn, Mark, Message, Named, Place,
     Placed, Probe, Promise, Proposal, Record, Round, Shown, Stamp, Step, Vote, Votes,
@@ -45,7 +45,7 @@ fn all_out<T: Listed>(all: &[T], out: &mut Encoder) {
 
 fn all_in<T: Listed>(input: &mut Decoder) -> Result<Vec<T>, WireError> {
     let count = input.count(T::BYTES_MIN)?;
-    if count > SLOTS_MAX {
+    if count > LISTED_MAX {
         return Err(WireError::Range("positions"));
     }
     (0..count).map(|_| T::decode(input)).collect()

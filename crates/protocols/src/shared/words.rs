@@ -106,10 +106,14 @@ macro_rules! described_by {
 pub(crate) use described_by;
 
 /// The implementation of [`quorate_core::Machine`] of a yardstick that takes part or, having lost its promises,
-/// `is_silent`: each input goes to the method that has its name, and then what became possible is done.
+/// `is_silent`: each input goes to the method that has its name, and then what became possible is done. Its records reach
+/// as far as it keeps slots, unless an expression says otherwise.
 #[cfg(feature = "yardsticks")]
 macro_rules! yardstick_machine {
     () => {
+        $crate::shared::words::yardstick_machine!(|config: &Config| Some(config.slots_max));
+    };
+    ($reach:expr) => {
         $crate::shared::words::plain_machine!();
 
         fn step(&mut self, now: Now, input: quorate_core::Input<Self>, out: &mut Out<Self>) {
@@ -140,7 +144,7 @@ macro_rules! yardstick_machine {
         }
 
         fn reach(config: &Config) -> Option<u64> {
-            Some(config.slots_max)
+            ($reach)(config)
         }
     };
 }

@@ -186,7 +186,7 @@ impl Net {
                 .all(|node| requests.iter().all(|id| node.times(*id) == 1))
     }
 
-    /// Which timers run anywhere.
+    /// The timers that run anywhere.
     pub(super) fn timers(&self) -> Vec<Timer> {
         let all = self.nodes.iter().flat_map(|node| node.timers.keys());
         all.copied().collect()

@@ -160,6 +160,7 @@ fn an_entry_that_is_chosen_twice_takes_effect_once() {
     }
     assert!(net.sent("accept") > 0, "it stands in B's own lane, too");
     net.come_to_rest(&[first, twice]);
+    assert!(net.branch("decided twice") > 0, "it is chosen in both");
     let end = net.nodes[B].log.len();
     assert_eq!(
         end, 2,
