@@ -46,7 +46,7 @@ impl Walk {
             120..146 => self.let_time_pass(me),
             146..164 => self.write(me),
             164..180 => self.turn_disk(me),
-            180..186 if self.down.len() < n - majority(n) => self.crash(me),
+            180..186 if self.down.len() < (n - majority(n)).max(1) => self.crash(me),
             186..193 => self.revive(),
             193..196 => self.turn_links(me),
             196..198 if self.weather.jumps => self.jump_clock(me),

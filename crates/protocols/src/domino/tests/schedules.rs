@@ -377,3 +377,41 @@ fn entries_whose_gateway_is_gone_hold_up_nobody_and_are_kept_by_nobody() {
     assert!(orphans.iter().all(are_none), "{orphans:#?}");
     assert_eq!(net.timers(), [], "{:#?}", net.explained());
 }
+
+/// A delivered what B has accepted. C takes A's lane over and asks for it again; of that, B's disk has the entry when it
+/// loses power, and not the stretch.
+#[test]
+fn an_entry_that_is_asked_for_again_is_not_hidden_by_a_torn_disk() {
+    let mut net = Net::new(3, &[("way", "dm")]);
+    net.cut.insert((A, C));
+    let written = net.write(A);
+    for _ in 0..2 {
+        net.run_losing(|packet| packet.from == A && kind_is(packet.message(), "beat"));
+        net.read(C);
+    }
+    net.run_losing(|packet| packet.from == A && kind_is(packet.message(), "beat"));
+    assert_eq!([A, B, C].map(|me| net.times(me, written)), [1, 0, 0]);
+    net.crash(A);
+    net.wire.clear();
+    net.cut.clear();
+    net.0.fire(C, Timer::Election);
+    let asked = net.hold("prepare", C, B);
+    net.give(asked);
+    let promised = net.hold("promise", B, C);
+    assert!(!promised.is_empty());
+    net.nodes[C].is_stuck = true;
+    net.give(promised);
+    let wanted = net.hold("accept", C, B);
+    assert!(!wanted.is_empty());
+    net.nodes[B].is_stuck = true;
+    net.give(wanted);
+    assert_eq!(net.nodes[B].unflushed(), 2, "the entry and the stretch");
+    net.0.tear(B, 1);
+    net.crash(C);
+    net.wire.clear();
+    [B, C].into_iter().for_each(|me| net.return_of(me));
+    let next = net.write(C);
+    net.come_to_rest(&[written, next]);
+    net.return_of(A);
+    net.come_to_rest(&[written, next]);
+}
