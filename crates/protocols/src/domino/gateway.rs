@@ -232,20 +232,16 @@ impl Replica {
         }
     }
 
-    /// Votes of this replica that came to nothing, for entries of others, or of earlier starts: those may have no
-    /// gateway any more.
+    /// Entries of others, or of earlier starts, that have lost their positions: they may have no gateway any more, and
+    /// this replica may have written down that it voted for them.
     pub(super) fn note_orphans(&mut self, walk: Stamp) {
-        let lost = self.lanes.iter().flat_map(|lane| {
-            let held = lane.held.range(..=walk);
-            held.filter_map(|(stamp, held)| lane.body(*stamp, held.id))
+        let bodies = self.lanes.iter().flat_map(|lane| &lane.bodies);
+        let passed = bodies.filter(|((stamp, _), _)| *stamp <= walk);
+        let lost = passed.filter(|((_, id), _)| {
+            let is_own = self.gateway.standings.contains_key(id);
+            !is_own && !self.done.entries.contains(*id)
         });
-        let lost: Vec<Entry> = lost
-            .filter(|entry| {
-                let is_own = self.gateway.standings.contains_key(&entry.id);
-                !is_own && !self.done.entries.contains(entry.id)
-            })
-            .cloned()
-            .collect();
+        let lost: Vec<Entry> = lost.map(|(_, entry)| entry.clone()).collect();
         for entry in lost {
             if (self.gateway.orphans.len() as u64) < self.config.slots_max {
                 self.gateway.orphans.entry(entry.id).or_insert((entry, 0));

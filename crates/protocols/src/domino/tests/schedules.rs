@@ -415,3 +415,45 @@ fn an_entry_that_is_asked_for_again_is_not_hidden_by_a_torn_disk() {
     net.return_of(A);
     net.come_to_rest(&[written, next]);
 }
+
+#[test]
+fn a_position_an_hour_ahead_is_not_held_for_as_long_as_nearer_ones_come() {
+    let mut net = Net::new(3, &[]);
+    let first = net.write(B);
+    net.come_to_rest(&[first]);
+    net.nodes[A].clock_ns = 3_600_000 * MILLIS as i64;
+    let far = net.write(A);
+    for _ in 0..100 {
+        net.write(B);
+        net.pass(MILLIS);
+    }
+    assert_eq!(
+        [A, B, C].map(|me| net.times(me, far)),
+        [1; 3],
+        "{:#?}",
+        net.explained()
+    );
+}
+
+/// C voted for an entry whose gateway is gone, and starts again in an idle cluster.
+#[test]
+fn whoever_starts_again_with_an_entry_of_nobody_comes_to_rest() {
+    let mut net = Net::new(3, &[]);
+    let lost = net.write(A);
+    net.hold("propose", A, B);
+    net.flow();
+    net.crash(A);
+    net.crash(C);
+    net.wire.clear();
+    net.return_of(C);
+    net.pass(20_000 * MILLIS);
+    assert_eq!(
+        [B, C].map(|me| net.times(me, lost)),
+        [1; 2],
+        "{:#?}",
+        net.explained()
+    );
+    assert_eq!(net.timers(), []);
+    net.return_of(A);
+    net.come_to_rest(&[lost]);
+}
