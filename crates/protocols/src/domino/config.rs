@@ -1,10 +1,11 @@
 //! Parameters, and how many members it takes.
 
 use super::mutants::Fault;
+pub use crate::shared::fast_quorums::Thresholds;
 use crate::shared::faults::Faults;
 use crate::shared::params::Params;
 use crate::shared::seating::{Batches, Delays, Seating};
-use quorate_core::{Epoch, MICROS, MILLIS, Seat, majority};
+use quorate_core::{Epoch, MICROS, MILLIS, Seat};
 
 /// Most entries that a replica keeps before their positions are delivered (`window`).
 const WINDOW_MAX: usize = 1024;
@@ -16,42 +17,6 @@ const SLOTS_MAX: usize = 2 * WINDOW_MAX + BEYOND_WINDOWS;
 pub(super) const LISTED_MAX: usize = Epoch::MEMBERS_MAX * WINDOW_MAX + SLOTS_MAX;
 /// Lanes of members, and the fast one.
 pub(super) const LANES_MAX: usize = Epoch::MEMBERS_MAX + 1;
-
-/// How many members it takes. Every number is the smallest that is safe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Thresholds {
-    /// Members that voted alike in a fast round where it chooses something, its leader among them.
-    pub fast: usize,
-    /// Members that accepted what a leader wants when it is chosen.
-    pub classic: usize,
-    /// Members whose promises make a leader.
-    pub promise: usize,
-    /// Members that say up to where there are entries when a read is answered.
-    pub read: usize,
-    /// How many votes less than promises must show of what a fast round chose are taken for a sign of that; mutants
-    /// alone have any.
-    pub shown_less: usize,
-}
-
-impl Thresholds {
-    /// The smallest safe numbers for `n` members: any two fast quorums meet in every classic one.
-    fn of(n: usize) -> Thresholds {
-        let most = majority(n);
-        let fast = n + 1 - most.div_ceil(2);
-        Thresholds {
-            fast,
-            classic: most,
-            promise: most,
-            read: most,
-            shown_less: 0,
-        }
-    }
-
-    /// How often so many promises of `n` members show at least what a fast round chose.
-    pub(super) fn shown(&self, promises: usize, n: usize) -> usize {
-        (promises + self.fast).saturating_sub(n + self.shown_less)
-    }
-}
 
 /// The lane that entries of gateways go to (`way`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,25 +118,5 @@ fn predicts_all(params: &Params<'_>) -> Result<bool, String> {
         None | Some("quorum") => Ok(false),
         Some("all") => Ok(true),
         Some(other) => Err(format!("predict = {other}: must be quorum or all")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_fast_quorums_meet_in_every_majority_and_no_smaller_ones_do() {
-        for n in 1..=64 {
-            let of = Thresholds::of(n);
-            let meet = |fast: usize| 2 * fast + of.promise > 2 * n;
-            assert!(of.fast <= n && meet(of.fast) && !meet(of.fast - 1), "{n}");
-            // What a fast round chose, promises show more often than anything else can be shown.
-            assert!(n - of.fast < of.shown(of.promise, n), "{n}");
-        }
-        assert_eq!(
-            [3, 5, 7, 2, 6].map(|n| Thresholds::of(n).fast),
-            [3, 4, 6, 2, 5]
-        );
     }
 }

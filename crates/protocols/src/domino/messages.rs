@@ -42,7 +42,7 @@ impl LaneNo {
 /// Where an entry stands in a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Named {
-    /// Its position in the lane.
+    /// The position of the entry in a lane.
     pub stamp: Stamp,
     /// The name of the entry that stands there.
     pub id: EntryId,

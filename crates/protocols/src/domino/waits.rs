@@ -27,8 +27,8 @@ impl Replica {
         self.clients.watch(Timer::Patience, patience_ns, out);
     }
 
-    /// Has a timer run until the own clock is past a position at which something waits, but no longer than clocks should
-    /// differ since that is known; or until the next beat.
+    /// Has a timer run until the own clock is past a position at which something waits, but no longer than clocks
+    /// should differ since that is known; or until the next beat.
     fn watch_hold(&mut self, out: &mut Out<Self>) {
         if self.is_silent {
             return;

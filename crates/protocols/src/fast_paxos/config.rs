@@ -1,10 +1,11 @@
 //! Parameters, and how many members it takes.
 
 use super::mutants::Fault;
+pub use crate::shared::fast_quorums::Thresholds;
 use crate::shared::faults::Faults;
 use crate::shared::params::Params;
 use crate::shared::seating::{Batches, Delays, Seating};
-use quorate_core::{MICROS, Seat, majority};
+use quorate_core::{MICROS, Seat};
 
 /// Most slots that may be used behind the first one not delivered (`window`).
 const WINDOW_MAX: usize = 1024;
@@ -14,42 +15,6 @@ const SLOTS_BEYOND_WINDOWS: usize = 64;
 pub(super) const SLOTS_MAX: usize = 2 * WINDOW_MAX + SLOTS_BEYOND_WINDOWS;
 /// The shortest time that a leader gives a fast round, unless `collide_us` says otherwise.
 const COLLIDE_US_MIN: usize = 500;
-
-/// How many members it takes. Every number is the smallest that is safe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Thresholds {
-    /// Members that voted for one entry in a fast round when it is chosen, the leader among them.
-    pub fast: usize,
-    /// Members that accepted the leader's value when it is chosen.
-    pub classic: usize,
-    /// Members whose promises make a leader.
-    pub promise: usize,
-    /// Members that know of no later ballot when a read is answered.
-    pub read: usize,
-    /// How many votes less than promises must show of an entry that a fast round chose are taken for a sign of that;
-    /// mutants alone have any.
-    pub shown_less: usize,
-}
-
-impl Thresholds {
-    /// The smallest safe numbers for `n` members. Any two fast quorums and any classic one have a member in common, so
-    /// that promises show at most one entry that a fast round may have chosen.
-    fn of(n: usize) -> Thresholds {
-        let enough = majority(n);
-        Thresholds {
-            fast: n + 1 - enough.div_ceil(2),
-            classic: enough,
-            promise: enough,
-            read: enough,
-            shown_less: 0,
-        }
-    }
-
-    /// How often `promises` of `n` members show an entry at least that a fast round chose.
-    pub(super) fn shown(&self, promises: usize, n: usize) -> usize {
-        (promises + self.fast).saturating_sub(n + self.shown_less)
-    }
-}
 
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,23 +62,5 @@ impl Config {
             collide_ns: collide_us as u64 * MICROS,
             delays,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fast_quorums_are_the_smallest_of_which_two_meet_in_every_majority() {
-        for n in 1..=64 {
-            let Thresholds { fast, promise, .. } = Thresholds::of(n);
-            let meet = |fast: usize| 2 * fast + promise > 2 * n;
-            assert!(fast <= n && meet(fast) && !meet(fast - 1), "{n} members");
-        }
-        let of = |n| Thresholds::of(n).fast;
-        assert_eq!([3, 5, 7].map(of), [3, 4, 6]);
-        // Where f + ceil(f/2) + 1 are too few: two entries may both look chosen.
-        assert_eq!([2, 6].map(of), [2, 5]);
     }
 }

@@ -10,6 +10,8 @@ pub(crate) mod code;
 pub(crate) mod decided;
 pub(crate) mod disk;
 pub(crate) mod entry_names;
+#[cfg(feature = "yardsticks")]
+pub(crate) mod fast_quorums;
 pub(crate) mod faults;
 pub(crate) mod leadership;
 pub(crate) mod led;

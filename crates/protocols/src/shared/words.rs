@@ -106,8 +106,8 @@ macro_rules! described_by {
 pub(crate) use described_by;
 
 /// The implementation of [`quorate_core::Machine`] of a yardstick that takes part or, having lost its promises,
-/// `is_silent`: each input goes to the method that has its name, and then what became possible is done. Its records reach
-/// as far as it keeps slots, unless an expression says otherwise.
+/// `is_silent`: each input goes to the method that has its name, and then what became possible is done. Its records
+/// reach as far as it keeps slots, unless an expression says otherwise.
 #[cfg(feature = "yardsticks")]
 macro_rules! yardstick_machine {
     () => {

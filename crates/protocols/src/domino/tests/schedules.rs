@@ -269,10 +269,11 @@ fn delivered_by_two(net: &mut Net) -> RequestId {
     written
 }
 
-/// B has delivered an entry, and forgot that it had accepted it; A is gone, C never heard of it. B takes A's lane over.
+/// B has delivered an entry, and forgot that it had accepted it; A is gone, C never heard of it. B takes A's lane.
 pub(super) fn a_member_that_forgot_what_it_delivered(breaks: impl Fn(&mut Config)) {
     let mut net = Net::broken(3, &[("way", "dm")], breaks);
     let written = delivered_by_two(&mut net);
+    net.flush(B);
     net.crash(B);
     net.return_of(B);
     net.wire.clear();
@@ -378,8 +379,8 @@ fn entries_whose_gateway_is_gone_hold_up_nobody_and_are_kept_by_nobody() {
     assert_eq!(net.timers(), [], "{:#?}", net.explained());
 }
 
-/// A delivered what B has accepted. C takes A's lane over and asks for it again; of that, B's disk has the entry when it
-/// loses power, and not the stretch.
+/// A delivered what B has accepted. C takes A's lane over and asks for it again; of that, B's disk has the entry when
+/// it loses power, and not the stretch.
 #[test]
 fn an_entry_that_is_asked_for_again_is_not_hidden_by_a_torn_disk() {
     let mut net = Net::new(3, &[("way", "dm")]);
