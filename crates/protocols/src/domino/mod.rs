@@ -12,9 +12,9 @@
 //!
 //! Entries are delivered in the order of their positions, lane by lane where times are equal, once all lanes are
 //! decided so far. Positions without an entry get no slot: the slot is the rank among entries, and one that is chosen
-//! twice takes effect in the first of its positions. A replica does not write down which time its first undelivered slot has.
-//! It asks the others after a start; what is decided up to then it need not know. Where nobody knows, lanes are decided
-//! anew, with the same result for all that have delivered the same.
+//! twice takes effect in the first of its positions. A replica does not write down which time its first undelivered
+//! slot has. It asks the others after a start; what is decided up to then it need not know. Where nobody knows, lanes
+//! are decided anew, with the same result for all that have delivered the same.
 //!
 //! # Why it is safe
 //!
