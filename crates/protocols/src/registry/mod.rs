@@ -271,6 +271,7 @@ macro_rules! with_yardsticks {
             FastPaxos: $crate::fast_paxos::FastPaxos,
             NoPaxos: $crate::nopaxos::NoPaxos,
             Domino: $crate::domino::Domino,
+            EPaxos: $crate::epaxos::EPaxos,
         }
     };
 }
