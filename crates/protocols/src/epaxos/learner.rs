@@ -4,7 +4,7 @@ use super::Replica;
 use super::messages::{Commit, Record, Said};
 use super::mutants::Fault;
 use super::order::Graph;
-use super::state::{Deps, Instance, Lead};
+use super::state::{Deps, Instance, Lead, Phase};
 use crate::shared::decided::{DecidedSet, void};
 use crate::shared::peers::Member;
 use quorate_core::{Base, Entry, EntryId, Event, MemberIndex, MemberSet, Out, Slot};
@@ -17,16 +17,32 @@ const VOID_SEQ: u64 = 1 << 62;
 const TOLD_MAX: usize = 64;
 
 impl Replica {
-    /// An instance is decided by the count of this replica.
+    /// An instance is decided by the count of this replica. On the fast path nobody else can tell, unless the
+    /// coordinator is known not to have done so: it writes it down before others know, for itself to know after a
+    /// restart.
     pub(super) fn commit(&mut self, id: EntryId, deps: Deps, is_fast: bool, out: &mut Out<Self>) {
         let Some(instance) = self.instances.get_mut(&id) else {
             return;
         };
         instance.counted = Some(is_fast);
         let is_void = !is_fast && instance.is_void;
-        self.decide(id, is_void, deps, out);
-        let commit = self.told(id, false);
-        if let Some(commit) = commit {
+        if is_fast && !self.config.faults.is(Fault::CoordinatorForgets) {
+            instance.is_unsettled = true;
+            (instance.phase, instance.deps) = (Phase::Committed, deps);
+            (instance.lead, instance.is_coordinating) = (Lead::None, false);
+            self.persist(id, out);
+            let commit = self.told(id, false);
+            if let Some(commit) = commit {
+                self.answer(self.config.seating.me, Said::Commit(commit), out);
+            }
+        } else {
+            self.decide(id, is_void, deps, out);
+            self.tell_commit(id, out);
+        }
+    }
+
+    fn tell_commit(&self, id: EntryId, out: &mut Out<Self>) {
+        if let Some(commit) = self.told(id, false) {
             self.say(self.config.seating.others(), Said::Commit(commit), out);
         }
     }
@@ -45,7 +61,9 @@ impl Replica {
 
     /// Tells a member what is decided.
     pub(super) fn say_commit(&self, to: MemberIndex, id: EntryId, out: &mut Out<Self>) {
+        let is_settled = self.instances.get(&id).is_some_and(|known| !known.is_unsettled);
         if to != self.config.seating.me
+            && is_settled
             && let Some(commit) = self.told(id, true)
         {
             self.say(MemberSet::only(to), Said::Commit(commit), out);
@@ -58,6 +76,13 @@ impl Replica {
             return self.misbehaved(from, "the entry of another instance", out);
         }
         let id = it.id;
+        if let Some(instance) = self.instances.get_mut(&id)
+            && std::mem::take(&mut instance.is_unsettled)
+        {
+            // This replica says so to itself, or others have found out.
+            self.has_committed = true;
+            self.tell_commit(id, out);
+        }
         let is_known = self.instances.get(&id).is_some_and(Instance::is_committed);
         let has_learnt = it.entry.is_some_and(|entry| self.learn_entry(entry));
         if !is_known {
@@ -74,7 +99,7 @@ impl Replica {
     fn decide(&mut self, id: EntryId, is_void: bool, deps: Deps, out: &mut Out<Self>) {
         let unknown: Vec<EntryId> = deps.ids.iter().copied().collect();
         let instance = self.instances.entry(id).or_default();
-        instance.phase = super::state::Phase::Committed;
+        instance.phase = Phase::Committed;
         (instance.is_void, instance.deps) = (is_void, deps);
         (instance.lead, instance.is_coordinating) = (Lead::None, false);
         let (entry, footprint) = (instance.entry.clone(), instance.footprint.clone());

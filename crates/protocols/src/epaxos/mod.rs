@@ -18,6 +18,8 @@ mod recovery;
 mod replica;
 mod state;
 mod table;
+#[cfg(test)]
+mod tests;
 mod waits;
 mod wire;
 

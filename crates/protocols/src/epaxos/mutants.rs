@@ -16,7 +16,8 @@ pub enum Fault {
     OneBallot,
     /// Entries are executed and answered when they are committed, whatever is below them.
     AnswerAtCommit,
-    /// A coordinator that starts again says that it has not committed.
+    /// A coordinator tells of what it commits on the fast path before that is durable, and says after a restart that it
+    /// has not.
     CoordinatorForgets,
     /// Any complete root is delivered, with what is below it.
     AnyRoot,
@@ -58,7 +59,7 @@ fn rules() -> Vec<Mutant<Replica>> {
         "answer-at-commit", "answer_at_commit", AnswerAtCommit:
             "entries are executed and answered when they are committed, whatever is below them";
         "coordinator-forgets", "coordinator_forgets", CoordinatorForgets:
-            "a coordinator that starts again says that it has not committed";
+            "a coordinator tells of fast commits that are not durable, and says after a restart that there were none";
         "any-root", "any_root", AnyRoot:
             "any complete root is delivered, with what is below it";
         "no-wait-rule", "no_wait_rule", NoWaitRule:

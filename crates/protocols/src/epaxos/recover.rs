@@ -2,7 +2,8 @@
 //!
 //! A replica that starts again has all that it kept, accepted and joined. It has not what was delivered, by name: until
 //! enough others are known to have delivered as much, it neither begins instances nor keeps entries of others
-//! (`Replica::may_vote`). It coordinates nothing that it began before: it cannot tell whether it had committed it.
+//! (`Replica::may_vote`). What it began before and has not committed is not committed on the fast path by anybody:
+//! that would be durable here. It says so where such an instance is recovered, and goes on with none.
 //!
 //! A replica that lost its promises writes that down first of all, for a log with nothing in it says at the next start
 //! that nothing was ever promised. It learns by the decided log alone, and is one of those that may fail, until an
@@ -11,7 +12,6 @@
 use super::Replica;
 use super::config::Config;
 use super::messages::{Kept, Record, Said};
-use super::mutants::Fault;
 use super::state::Instance;
 use super::table::Table;
 use super::waits::Armed;
@@ -104,9 +104,8 @@ impl Replica {
                 continue;
             }
             let mut instance = Instance::restored(kept, self.config.touches);
-            instance.is_coordinating = self.fault(Fault::CoordinatorForgets)
-                && id.origin == self.config.seating.my_id()
-                && !instance.is_committed();
+            let is_own = id.origin == self.config.seating.my_id();
+            instance.is_coordinating = is_own && !instance.is_committed();
             let is_void = instance.is_committed() && instance.is_void;
             if let Some(footprint) = instance.footprint.as_ref().filter(|_| !is_void) {
                 self.table.add(id, footprint);

@@ -1,7 +1,8 @@
 //! Finishing an instance of which nothing is heard (the recovery of EPaxos\*).
 //!
 //! Members that join a higher ballot show what they know. A decision or a value that somebody accepted goes on. If the
-//! coordinator is among them and has not committed, it never will at its own ballot; and if fewer than `|Q| - e` kept the
+//! coordinator is among them and has not committed, it never will at its own ballot (so it makes a fast commit durable
+//! before others know of it, and can say that after a restart, too); and if fewer than `|Q| - e` kept the
 //! entry with its initial dependencies, nobody can have: the instance is void. Else it may have been committed on the
 //! fast path, and the members look for what contradicts that: a conflicting instance with neither before the other.
 
@@ -48,8 +49,12 @@ impl Replica {
                     self.choose(id, out);
                 }
             }
-            Lead::Validating(validating) if !validating.quorum.contains(from) => {
-                self.take_late(from, shown, out);
+            // One more than were waited for: with it, more may be certain.
+            Lead::Validating(it) if it.is_waiting && !it.quorum.contains(from) => {
+                let mut answers = std::mem::take(&mut it.answers);
+                answers.insert(from, Known(shown));
+                instance.lead = Lead::Recovering(answers);
+                self.choose(id, out);
             }
             _ => {}
         }
@@ -77,7 +82,10 @@ impl Replica {
         }
         let coordinator = self.config.seating.member(id.origin);
         let of_coordinator = coordinator.and_then(|member| answers.get(&member));
-        if of_coordinator.is_some_and(|known| known.0.is_coordinating) {
+        // It commits on the fast path only what it keeps as it came, durably, and makes that durable before others
+        // know: so it has not, if it says so or lacks the entry, and never will.
+        let is_certain = |known: &Known| known.0.is_coordinating || !is_as_it_came(&known.0);
+        if of_coordinator.is_some_and(is_certain) {
             return self.make_void(id, ballot, out);
         }
         let kept = || shown().filter(|shown| is_as_it_came(shown));
@@ -95,23 +103,29 @@ impl Replica {
         if self.fault(Fault::NoValidate) {
             return self.say_accept(id, ballot, Some(entry), deps, out);
         }
-        self.validate(id, quorum, kept_by, Validate { ballot, entry, deps }, out);
+        let it = Validate {
+            ballot,
+            entry,
+            deps,
+        };
+        self.validate(answers, kept_by, it, out);
     }
 
     /// Asks those who joined the ballot whether a value can have been committed on the fast path.
     fn validate(
         &mut self,
-        id: EntryId,
-        quorum: MemberSet,
+        answers: BTreeMap<MemberIndex, Known>,
         kept_by: usize,
         it: Validate,
         out: &mut Out<Self>,
     ) {
         out.emit(Event::Branch("value validated"));
-        let me = self.config.seating.me;
+        let (id, me) = (it.entry.id, self.config.seating.me);
+        let quorum: MemberSet = answers.keys().copied().collect();
         self.learn_entry(it.entry.clone());
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.lead = Lead::Validating(Validating {
+                answers,
                 quorum,
                 heard: MemberSet::EMPTY,
                 kept_by,
@@ -183,11 +197,13 @@ impl Replica {
                 self.instances.entry(other).or_default();
             }
         }
-        self.say(self.config.seating.others(), Said::Waiting(id, kept_by as u64), out);
+        let kept_by = kept_by as u64;
+        self.on_waiting(id, kept_by);
+        self.say(self.config.seating.others(), Said::Waiting(id, kept_by), out);
     }
 
     /// Somebody recovers an instance and waits for others: so many members had kept the entry as it came.
-    pub(super) fn on_waiting(&mut self, id: EntryId, kept_by: u64, _: &mut Out<Self>) {
+    pub(super) fn on_waiting(&mut self, id: EntryId, kept_by: u64) {
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.waiting = instance.waiting.max(kept_by);
             instance.is_fresh = true;
@@ -234,18 +250,6 @@ impl Replica {
         } else if !is_open {
             let (deps, entry) = (validating.value(), instance.entry.clone());
             self.say_accept(id, ballot, entry, deps, out);
-        }
-    }
-
-    /// One more member has joined the ballot, of which the others did not wait to hear.
-    fn take_late(&mut self, from: MemberIndex, shown: Shown, out: &mut Out<Self>) {
-        let (id, ballot) = (shown.id, shown.ballot);
-        let is_coordinator = self.is_coordinator(from, id) && shown.is_coordinating;
-        if shown.phase == Phase::Accepted && (shown.is_void || shown.entry.is_some()) {
-            let value = shown.entry.filter(|_| !shown.is_void);
-            self.say_accept(id, ballot, value, shown.deps, out);
-        } else if is_coordinator {
-            self.make_void(id, ballot, out);
         }
     }
 

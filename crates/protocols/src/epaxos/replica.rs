@@ -168,7 +168,7 @@ impl Replica {
             Said::Nack(id, ballot) => self.on_nack(from, id, ballot, out),
             Said::Validate(it) => self.on_validate(from, it, out),
             Said::ValidateA(it) => self.on_validate_a(from, it, out),
-            Said::Waiting(id, kept_by) => self.on_waiting(id, kept_by, out),
+            Said::Waiting(id, kept_by) => self.on_waiting(id, kept_by),
             Said::Ask(ids) => self.on_ask(from, ids, out),
             Said::Progress(is_question) => self.on_progress(from, is_question, out),
         }

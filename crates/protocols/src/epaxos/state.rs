@@ -57,7 +57,7 @@ pub(super) struct Instance {
     pub(super) deps: Deps,
     /// The initial dependencies (`D0`), if the entry is here as an initial value.
     pub(super) initial: Option<Deps>,
-    /// This replica formed the entry since it started, and has not committed it.
+    /// This replica formed the entry, and has not committed it.
     pub(super) is_coordinating: bool,
     /// What this replica does to have it committed.
     pub(super) lead: Lead,
@@ -67,6 +67,8 @@ pub(super) struct Instance {
     pub(super) is_fresh: bool,
     /// The most members that had kept the entry as it came, of those who recover it and wait for others.
     pub(super) waiting: u64,
+    /// It is committed on the fast path here, and that is not durable: nobody may know.
+    pub(super) is_unsettled: bool,
     /// This replica committed it by its own count: whether on the fast path.
     pub(super) counted: Option<bool>,
     /// Records written of it.
@@ -126,7 +128,8 @@ impl Hash for Known {
 /// A value that may have been committed on the fast path.
 #[derive(Clone, Hash, Debug)]
 pub(super) struct Validating {
-    /// Who joined the ballot: they are asked.
+    /// Who joined the ballot, and what they know: they are asked.
+    pub(super) answers: BTreeMap<MemberIndex, Known>,
     pub(super) quorum: MemberSet,
     /// Who has answered.
     pub(super) heard: MemberSet,
@@ -160,7 +163,8 @@ impl Instance {
 
     /// Whether it has a place in the order: it is decided, and what is to be delivered is here.
     pub(super) fn is_ready(&self, next: Slot) -> bool {
-        self.is_committed() && (self.is_void || self.entry.is_some()) && self.deps.after <= next
+        let is_here = self.is_void || self.entry.is_some();
+        self.is_committed() && !self.is_unsettled && is_here && self.deps.after <= next
     }
 
     /// Whether it is a root that is ordered.
@@ -224,7 +228,7 @@ impl Hash for Instance {
         (self.entry.is_some(), self.phase, self.ballot, self.accepted).hash(to);
         (self.is_void, &self.deps, &self.initial).hash(to);
         (self.is_coordinating, &self.lead, self.leads_at, self.is_fresh).hash(to);
-        (self.waiting, self.counted, self.is_written).hash(to);
+        (self.waiting, self.is_unsettled, self.counted, self.is_written).hash(to);
     }
 }
 

@@ -1,0 +1,10 @@
+//! Tests of EPaxos: what it costs, schedules that break what is nearly right, random ones, and deliberate faults.
+
+mod costs;
+mod mutants;
+mod net;
+mod order;
+mod random;
+mod schedules;
+mod silent;
+mod words;
