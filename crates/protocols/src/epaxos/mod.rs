@@ -1,5 +1,63 @@
-//! EPaxos\* (Ryabinin, Gotsman and Sutra, OPODIS'25), the corrected form of Egalitarian Paxos (Moraru, Andersen and
-//! Kaminsky, SOSP'13).
+//! EPaxos\* (Ryabinin, Gotsman and Sutra, OPODIS'25): Egalitarian Paxos (Moraru, Andersen and Kaminsky, SOSP'13) with
+//! another recovery, which is proved.
+//!
+//! There is no leader. A replica that has commands forms an entry and coordinates it: members keep it with what it
+//! conflicts with there, its dependencies. If a fast quorum has nothing to add to those of the coordinator, it is
+//! committed in one round trip; else a second one settles on all that was said. Entries that touch nothing in common
+//! ([`crate::Protocol::commute`]) do not depend on each other. Where the application says nothing of what commands
+//! touch, all conflict: correct, and slow.
+//!
+//! It is a yardstick: safe, to be compared with, and neither tuned nor whole.
+//!
+//! # One sequence
+//!
+//! A host wants one sequence, and the graph of dependencies is less. Entries that touch everything are *roots*, and so
+//! are *marks*: instances without commands, which a replica proposes that has committed entries with no root above them
+//! (`mark_us`). All roots conflict, so the graph orders them, and what is below the least one is delivered before it, in
+//! an order that follows from the graph (`order.rs`). What comes next depends on nothing but what is delivered and what
+//! is decided of the rest. So a replica may start, or be brought by its host, anywhere in the sequence.
+//!
+//! # Why it is safe
+//!
+//! `README.md` beside this file maps the paper to the functions and says where we depart from it. `Machine::check`
+//! (`check.rs`) asserts what one replica can see, the tests watch the rest:
+//!
+//! - E1: all that is committed of an instance agrees, but for `Deps::after`: is it void, and what is below it. A value
+//!   is committed when `n - f` members accepted it at a ballot, or, at the coordinator's ballot, when `n - e` kept the
+//!   entry with its initial dependencies, durably, the coordinator among them (`Replica::count_pre_accepted`). Whoever
+//!   recovers hears from `n - f` members and goes on with what the highest ballot accepted, or else finds out whether
+//!   the fast path can have been taken (`Replica::choose`): no, if the coordinator says so, which it knows also after a
+//!   restart, for it makes a fast commit durable before others know; no, if too few kept the entry as it came; no, if a
+//!   conflicting instance is committed, or one of a coordinator that cannot have missed this one, with neither below
+//!   the other.
+//! - E2: of two conflicting entries that are ordered one is below the other. Their quorums share a member, which knew one
+//!   when it came to keep the other (`Table::extend`), or took it for an initial value (`Replica::on_validate`).
+//! - E3: ballots of an instance only grow, what is accepted at one is joined, and phases only grow.
+//! - E4: all replicas deliver one sequence (`order.rs`).
+//! - E5: an answered entry goes before all conflicting ones that are asked for later (`answers.rs`).
+//! - E6: what is delivered is closed under dependencies, up to circles, and kept in one place: the instance goes when the
+//!   entry is delivered.
+//! - E7: an entry is not made void that was committed on the fast path (E1). The commands of one that is void get
+//!   another instance, and a notice in its place has all replicas know that it is void.
+//!
+//! # What is delivered
+//!
+//! Dependencies on what is delivered may be left out only where nobody can recover it any more. So members say how far
+//! they have delivered, durably. What is before the slot that more members have passed than may fail is known in every
+//! quorum: dependencies say of it "all before this slot" (`Deps::after`), which is never part of a comparison that
+//! decides. What is delivered behind that slot is named as if it were not (`Table`). A replica that does not know the
+//! names, after a start or when its host caught up, neither keeps entries nor says what contradicts until enough others
+//! are as far (`Replica::may_vote`).
+//!
+//! # Silence
+//!
+//! There are no heartbeats. A replica that knows of an instance that is not committed, and hears nothing of it for
+//! `recover_ms`, recovers it. A cluster where nobody waits arms no timer.
+//!
+//! # Lost promises
+//!
+//! A replica that lost its promises keeps, accepts and joins nothing, and forms no entries: it learns by the decided log,
+//! and is one of those that may fail, until an epoch replaces it (`recover.rs`).
 
 mod acceptor;
 mod answers;

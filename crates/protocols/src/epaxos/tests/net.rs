@@ -262,6 +262,16 @@ impl Net {
         assert!(self.0.fire(me, timer), "{timer:?} is armed at {me}");
     }
 
+    /// Lets a timer fire if it is armed.
+    pub(super) fn try_fire(&mut self, me: usize, timer: Timer) {
+        self.0.fire(me, timer);
+    }
+
+    /// Loses everything that is on its way, but to one replica.
+    pub(super) fn lose_but_to(&mut self, me: usize) {
+        self.wire.retain(|packet| packet.to == me);
+    }
+
     /// A replica hears nothing of what it waits for, for long.
     pub(super) fn suspect(&mut self, me: usize) {
         for _ in 0..2 {
