@@ -51,6 +51,7 @@ tests() {
 
 models() {
   for protocol in rabia multi-paxos raft rs-paxos racos chora nezha mencius fast-paxos nopaxos domino; do
+  for protocol in rabia multi-paxos raft rs-paxos racos chora nezha mencius fast-paxos nopaxos epaxos; do
     "$LAB" model --protocol "$protocol" "$model"
   done
 }

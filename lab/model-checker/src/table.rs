@@ -6,6 +6,7 @@
 
 mod chora;
 mod domino;
+mod epaxos;
 mod fast_paxos;
 mod mencius;
 mod nezha;
@@ -29,6 +30,7 @@ pub(crate) fn configurations() -> impl Iterator<Item = &'static Scope> {
         .chain(fast_paxos::ALL)
         .chain(nopaxos::ALL)
         .chain(domino::ALL)
+        .chain(epaxos::ALL)
 }
 
 const TWO_STEP: &[(&str, &str)] = &[("window", "1"), ("vote_hold_us", "0")];

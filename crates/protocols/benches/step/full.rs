@@ -79,6 +79,8 @@ const SETTINGS: [Setting; 8] = [
     Setting {
         name: "domino",
         protocol: "domino",
+        name: "epaxos, all conflicting",
+        protocol: "epaxos",
         params: &[("batch_commands", "1"), ("outstanding", "64")],
         are_all_asked: true,
         paper: None,

@@ -109,16 +109,21 @@ impl Replica {
             if let Some(footprint) = footprint {
                 self.table.remove(id, &footprint);
             }
-            if let Some(entry) = entry {
-                self.propose_again(&entry);
-            }
-            self.ask_again_behind(id);
+            self.note_void(id, entry.as_ref());
         }
         for dep in unknown {
             if !self.done.entries.contains(dep) {
                 self.instances.entry(dep).or_default();
             }
         }
+    }
+
+    /// An entry is not ordered by its instance.
+    fn note_void(&mut self, id: EntryId, entry: Option<&Entry>) {
+        if let Some(entry) = entry {
+            self.propose_again(entry);
+        }
+        self.ask_again_behind(id);
     }
 
     /// Writes what is decided, for the next start. Nothing rests on it.
@@ -222,8 +227,11 @@ impl Replica {
         let gone = self.instances.extract_if(.., |id, _| done.contains(*id));
         let gone: Vec<(EntryId, Instance)> = gone.collect();
         for (id, instance) in gone {
-            if let Some(footprint) = instance.footprint.filter(|_| !instance.is_void) {
-                self.table.remove(id, &footprint);
+            if let Some(footprint) = &instance.footprint {
+                self.table.remove(id, footprint);
+            }
+            if self.done.entries.contains(notice_of(id)) {
+                self.note_void(id, instance.entry.as_ref());
             }
             self.note_delivered(id, next, out);
         }
@@ -279,13 +287,17 @@ impl Instance {
 
     /// What is delivered in its place: the entry, or what makes it void.
     pub(super) fn in_its_place(&self, id: EntryId) -> Option<Entry> {
-        let notice = EntryId {
-            seq: id.seq | VOID_SEQ,
-            ..id
-        };
         match self.is_void {
-            true => Some(void(notice, &[id])),
+            true => Some(void(notice_of(id), &[id])),
             false => self.entry.clone(),
         }
+    }
+}
+
+/// The name of the notice that makes an instance void.
+fn notice_of(id: EntryId) -> EntryId {
+    EntryId {
+        seq: id.seq | VOID_SEQ,
+        ..id
     }
 }

@@ -12,7 +12,7 @@ pub struct EPaxos;
 impl Protocol for EPaxos {
     const NAME: &'static str = "epaxos";
     const GRADE: Grade = Grade::Measurement;
-    const LEVEL: u32 = 7;
+    const LEVEL: u32 = 8;
 
     plain_protocol!();
     described_by!(describe);

@@ -7,6 +7,7 @@ mod cluster;
 mod deposed;
 mod domino;
 mod epochs;
+mod epaxos;
 mod fast_paxos;
 mod mencius;
 mod multi_paxos;
