@@ -249,6 +249,5 @@ impl Instance {
 
 /// Whether an entry can be ordered.
 fn may_be_ordered(entry: &Entry) -> bool {
-    let is_stand_in = entry.count() == 0 && entry.body_len() == 0;
-    !is_stand_in && entry.body_len() <= ENTRY_BYTES_MAX && entry.bulk_len() == 0
+    entry.body_len() <= ENTRY_BYTES_MAX && entry.bulk_len() == 0
 }

@@ -50,7 +50,7 @@ pub(super) fn record(record: &Record) -> String {
     match record {
         Record::Instance(kept) => {
             let phase = phase(kept.phase, kept.is_void);
-            format!("{:?}{} {phase}{}", kept.entry.id, at(kept.ballot), behind(&kept.deps))
+            format!("{:?}{} {phase}{}", kept.id, at(kept.ballot), behind(&kept.deps))
         }
         Record::Delivered(slot) => format!("delivered to {slot:?}"),
         Record::Lost => "promises lost".to_owned(),

@@ -68,13 +68,19 @@ pub(super) fn read_mark(id: EntryId, stamp_ns: u64) -> Entry {
     Entry::notice(id, stamp_ns, Bytes::from_static(READ))
 }
 
-/// In the place of an entry that is not here, where there is a place for one.
-pub(super) fn stand_in(id: EntryId) -> Entry {
-    Entry::notice(id, 0, Bytes::new())
+/// Names of entries that stand in for others begin here; no replica forms so many.
+const STAND_IN_SEQ: u64 = 1 << 61;
+
+/// The name of what stands in for an entry that is not here. It is another name: hosts take what a record has under the
+/// name of an entry for the entry.
+pub(super) fn stand_in_of(id: EntryId) -> EntryId {
+    EntryId {
+        seq: id.seq | STAND_IN_SEQ,
+        ..id
+    }
 }
 
-/// The entry itself, unless it stands in for one that is not here.
-pub(super) fn genuine(entry: Entry) -> Option<Entry> {
-    let is_stand_in = entry.count() == 0 && entry.body_len() == 0;
-    (!is_stand_in).then_some(entry)
+/// Stands in for an entry that is not here in a record that must have one, so that hosts can be told to forget it.
+pub(super) fn stand_in(id: EntryId) -> Entry {
+    Entry::notice(stand_in_of(id), 0, Bytes::from_static(MARK))
 }

@@ -1,6 +1,7 @@
 //! What is decided, what is delivered, and what the host brought from elsewhere.
 
 use super::Replica;
+use super::footprint::stand_in_of;
 use super::messages::{Commit, Record, Said};
 use super::mutants::Fault;
 use super::order::Graph;
@@ -132,6 +133,7 @@ impl Replica {
         if let Some(instance) = self.instances.get_mut(&id) {
             out.note(Record::Instance(instance.keep(id)));
         }
+        self.forget_stand_in(id, out);
     }
 
     /// Delivers all that has its place.
@@ -172,9 +174,11 @@ impl Replica {
             return;
         };
         let slot = self.next;
-        if !instance.is_written {
-            // The log refers to the last record for the entry.
+        if !instance.is_written && !instance.is_void {
             out.note(Record::Instance(instance.keep(id)));
+        }
+        if instance.has_stand_in {
+            out.forget(stand_in_of(id));
         }
         let is_next = self.ahead.front() == Some(&id);
         if is_next {
@@ -230,7 +234,11 @@ impl Replica {
             if let Some(footprint) = &instance.footprint {
                 self.table.remove(id, footprint);
             }
+            if instance.has_stand_in {
+                out.forget(stand_in_of(id));
+            }
             if self.done.entries.contains(notice_of(id)) {
+                out.forget(id);
                 self.note_void(id, instance.entry.as_ref());
             }
             self.note_delivered(id, next, out);

@@ -148,9 +148,11 @@ pub enum Said {
 /// What is kept of an instance: all that is known of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kept {
+    /// The instance.
+    pub id: EntryId,
     /// Counts the records of the instance: the highest counts, in whatever order they are found.
     pub version: u64,
-    /// The entry; one without content stands in for what is not here.
+    /// The entry; one of another name stands in for it if it is not here.
     pub entry: Entry,
     /// How far the instance is.
     pub phase: Phase,

@@ -11,6 +11,7 @@
 
 use super::Replica;
 use super::config::Config;
+use super::footprint::stand_in_of;
 use super::messages::{Kept, Record, Said};
 use super::state::Instance;
 use super::table::Table;
@@ -33,7 +34,7 @@ impl Replica {
         let (next, base, records) = start_from(past, config.seating.first_slot);
         let mut replica = Replica::empty(config, now, next, base, out);
         if let Some(records) = records {
-            replica.restore(records);
+            replica.restore(records, out);
         } else {
             replica.is_silent = true;
             out.persist(Record::Lost);
@@ -79,12 +80,12 @@ impl Replica {
     }
 
     /// Takes records, in whatever order: of each instance the last one counts.
-    fn restore(&mut self, records: Vec<Record>) {
+    fn restore(&mut self, records: Vec<Record>, out: &mut Out<Self>) {
         let mut latest: BTreeMap<_, Kept> = BTreeMap::new();
         for record in records {
             match record {
                 Record::Instance(kept) => {
-                    let id = kept.entry.id;
+                    let id = kept.id;
                     let known = latest.get(&id);
                     if known.is_none_or(|known| known.version < kept.version) {
                         latest.insert(id, kept);
@@ -101,6 +102,7 @@ impl Replica {
         }
         for (id, kept) in latest {
             if self.done.entries.contains(id) {
+                out.forget(stand_in_of(id));
                 continue;
             }
             let mut instance = Instance::restored(kept, self.config.touches);

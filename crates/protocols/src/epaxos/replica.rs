@@ -3,6 +3,7 @@
 use super::answers::Offer;
 use super::config::Config;
 use super::describe;
+use super::footprint::stand_in_of;
 use super::messages::{Header, Message, Record, Said, Timer};
 use super::mutants::Fault;
 use super::state::{Instance, ToSelf};
@@ -249,6 +250,17 @@ impl Replica {
         if let Some(instance) = self.instances.get_mut(&id) {
             let record = Record::Instance(instance.keep(id));
             self.persist_record(record, out);
+        }
+        self.forget_stand_in(id, out);
+    }
+
+    /// What stands in for an entry in records is not needed any more, once a later one has the entry.
+    pub(super) fn forget_stand_in(&mut self, id: EntryId, out: &mut Out<Self>) {
+        if let Some(instance) = self.instances.get_mut(&id)
+            && instance.is_written
+            && std::mem::take(&mut instance.has_stand_in)
+        {
+            out.forget(stand_in_of(id));
         }
     }
 

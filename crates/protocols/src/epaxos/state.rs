@@ -1,6 +1,6 @@
 //! What a replica knows of one instance, and what it does about it.
 
-use super::footprint::{Footprint, genuine, stand_in};
+use super::footprint::{Footprint, stand_in};
 use super::messages::{Kept, Said, Shown};
 use crate::shared::ballot::Ballot;
 use quorate_core::{Entry, EntryId, MemberIndex, MemberSet, Slot, Touches};
@@ -75,6 +75,8 @@ pub(super) struct Instance {
     pub(super) version: u64,
     /// Whether the last record has the entry itself.
     pub(super) is_written: bool,
+    /// Whether a record has something that stands in for it.
+    pub(super) has_stand_in: bool,
 }
 
 /// What a replica does to have an instance committed.
@@ -176,7 +178,9 @@ impl Instance {
     pub(super) fn keep(&mut self, id: EntryId) -> Kept {
         self.version += 1;
         self.is_written = self.entry.is_some();
+        self.has_stand_in |= !self.is_written;
         Kept {
+            id,
             version: self.version,
             entry: self.entry.clone().unwrap_or_else(|| stand_in(id)),
             phase: self.phase,
@@ -200,9 +204,10 @@ impl Instance {
             version: kept.version,
             ..Instance::default()
         };
-        if let Some(entry) = genuine(kept.entry) {
-            instance.learn(entry, touches);
-            instance.is_written = true;
+        instance.is_written = kept.entry.id == kept.id;
+        match instance.is_written {
+            true => drop(instance.learn(kept.entry, touches)),
+            false => instance.has_stand_in = true,
         }
         instance
     }

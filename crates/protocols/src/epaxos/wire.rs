@@ -92,7 +92,7 @@ made_of! {
     Validate: ballot entry deps;
     Validated: id ballot conflicts after;
     Conflict: id is_committed;
-    Kept: version entry phase ballot accepted is_void deps initial;
+    Kept: id version entry phase ballot accepted is_void deps initial;
 }
 
 kinds! { Said, "epaxos message":

@@ -112,6 +112,7 @@ fn messages() -> Vec<Message> {
 
 fn records() -> Vec<Record> {
     let kept = Kept {
+        id: id(1),
         version: 4,
         entry: entry(),
         phase: Phase::Accepted,
