@@ -82,13 +82,7 @@ pub struct Config {
     pub waits: Waits,
 }
 
-const KNOWN: [&str; 10] = [
-    "window",
-    "outstanding",
-    "queue",
-    "batch_commands",
-    "batch_bytes",
-    "rtt_us",
+const KNOWN: [&str; 4] = [
     "recover_ms",
     "mark_us",
     "fast_wait_us",

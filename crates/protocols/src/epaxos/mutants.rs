@@ -21,8 +21,6 @@ pub enum Fault {
     CoordinatorForgets,
     /// Any complete root is delivered, with what is below it.
     AnyRoot,
-    /// Recoveries that wait for each other do so for ever.
-    NoWaitRule,
     /// What is delivered goes before nothing any more.
     DropAtDelivery,
     /// The commands of an entry that its instance did not order are forgotten.
@@ -62,8 +60,6 @@ fn rules() -> Vec<Mutant<Replica>> {
             "a coordinator tells of fast commits that are not durable, and says after a restart that there were none";
         "any-root", "any_root", AnyRoot:
             "any complete root is delivered, with what is below it";
-        "no-wait-rule", "no_wait_rule", NoWaitRule:
-            "recoveries that wait for each other do so for ever";
         "drop-at-delivery", "drop_at_delivery", DropAtDelivery:
             "what is delivered goes before nothing any more";
         "lose-void", "lose_void", LoseVoid:

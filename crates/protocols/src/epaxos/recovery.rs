@@ -240,7 +240,7 @@ impl Replica {
                     is_void |= !known.is_void && !known.deps.ids.contains(&id);
                 }
                 Some(known) => {
-                    is_void |= known.waiting > many && !self.fault(Fault::NoWaitRule);
+                    is_void |= known.waiting > many;
                     is_open = true;
                 }
             }

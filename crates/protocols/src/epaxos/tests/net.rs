@@ -251,7 +251,7 @@ impl Net {
     }
 
     /// What executed ahead is gone with the process.
-    pub(super) fn fail(&mut self, me: usize) {
+    pub(super) fn die(&mut self, me: usize) {
         self.crash(me);
         self.watch.ahead[me].clear();
         self.watch.asked[me].clear();

@@ -26,7 +26,7 @@ fn one_that_lost_its_promises_is_silent_also_after_a_further_start() {
     let mut net = Net::new(3, &[]);
     let first = net.set_all(A);
     net.settle(&[first]);
-    net.fail(C);
+    net.die(C);
     net.lose_promises(C);
     net.run();
     for _ in 0..2 {
@@ -37,7 +37,7 @@ fn one_that_lost_its_promises_is_silent_also_after_a_further_start() {
         assert_eq!(net.count("pre-accepted"), 0, "C keeps nothing");
         net.settle(&[next]);
         assert!(!net.nodes[C].is_serving());
-        net.fail(C);
+        net.die(C);
         net.restart(C);
     }
 }
