@@ -135,7 +135,11 @@ impl Replica {
         if !self.may_recover_at(from, ballot) || !may_be_ordered(&entry) {
             return self.misbehaved(from, "a value that nobody has kept", out);
         }
-        if self.instances.get(&id).is_none_or(|known| known.ballot != ballot) {
+        if self
+            .instances
+            .get(&id)
+            .is_none_or(|known| known.ballot != ballot)
+        {
             return;
         }
         if self.next < deps.after || !self.may_vote(deps.after) {
@@ -204,8 +208,8 @@ impl Replica {
 
     /// Whether there may be more instances, if this one is new.
     fn has_place_for(&self, id: EntryId, out: &mut Out<Self>) -> bool {
-        let has_place = self.instances.len() < self.config.instances_max
-            || self.instances.contains_key(&id);
+        let has_place =
+            self.instances.len() < self.config.instances_max || self.instances.contains_key(&id);
         if !has_place {
             out.emit(Event::Branch("too many instances"));
         }
@@ -227,8 +231,7 @@ impl Replica {
 
     /// Whether a ballot is one of a member's own.
     fn may_recover_at(&self, from: MemberIndex, ballot: Ballot) -> bool {
-        (1..ROUNDS_MAX).contains(&ballot.round)
-            && ballot.node == self.config.seating.members[from]
+        (1..ROUNDS_MAX).contains(&ballot.round) && ballot.node == self.config.seating.members[from]
     }
 }
 

@@ -67,7 +67,9 @@ impl Replica {
                 }
             }
         }
-        let all = more.iter().map(|id| self.instances.get(id)?.in_its_place(*id));
+        let all = more
+            .iter()
+            .map(|id| self.instances.get(id)?.in_its_place(*id));
         let Some(all) = all.collect::<Option<Vec<Entry>>>() else {
             return;
         };

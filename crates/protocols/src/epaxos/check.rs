@@ -38,11 +38,16 @@ impl Replica {
             );
         }
         let me = self.config.seating.me;
-        assert!(self.durable[me] <= self.next, "what is durable is delivered");
+        assert!(
+            self.durable[me] <= self.next,
+            "what is durable is delivered"
+        );
         self.disk.check();
         if self.is_silent {
             assert!(
-                self.instances.values().all(|known| known.ballot == Ballot::default()),
+                self.instances
+                    .values()
+                    .all(|known| known.ballot == Ballot::default()),
                 "who lost its promises makes none"
             );
         }

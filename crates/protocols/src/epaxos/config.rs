@@ -82,12 +82,7 @@ pub struct Config {
     pub waits: Waits,
 }
 
-const KNOWN: [&str; 4] = [
-    "recover_ms",
-    "mark_us",
-    "fast_wait_us",
-    "patience_ms",
-];
+const KNOWN: [&str; 4] = ["recover_ms", "mark_us", "fast_wait_us", "patience_ms"];
 
 impl Config {
     /// The configuration of one seat, where everything conflicts.

@@ -13,34 +13,57 @@ pub(super) fn message(message: &Message) -> String {
         Said::PreAcceptA(id, deps) => format!("pre-accepted {id:?}{}", behind(deps)),
         Said::Accept(it) => {
             let value = value(it.value.as_ref());
-            format!("accept {:?}{} {value}{}", it.id, at(it.ballot), behind(&it.deps))
+            format!(
+                "accept {:?}{} {value}{}",
+                it.id,
+                at(it.ballot),
+                behind(&it.deps)
+            )
         }
         Said::AcceptA(id, ballot) => format!("accepted {id:?}{}", at(*ballot)),
         Said::Commit(it) if it.is_void => format!("commit {:?} void", it.id),
         Said::Commit(it) => format!("commit {:?}{}", it.id, behind(&it.deps)),
         Said::Recover(id, ballot) => format!("recover {id:?}{}", at(*ballot)),
         Said::RecoverA(it) => {
-            let coordinating = if it.is_coordinating { ", coordinates" } else { "" };
+            let coordinating = if it.is_coordinating {
+                ", coordinates"
+            } else {
+                ""
+            };
             let accepted = at(it.accepted);
             let deps = behind(&it.deps);
             let phase = phase(it.phase, it.is_void);
-            format!("joined {:?}{}: {phase}{accepted}{deps}{coordinating}", it.id, at(it.ballot))
+            format!(
+                "joined {:?}{}: {phase}{accepted}{deps}{coordinating}",
+                it.id,
+                at(it.ballot)
+            )
         }
         Said::Nack(id, ballot) => format!("no: {id:?} is{}", at(*ballot)),
         Said::Validate(it) => {
-            format!("validate {:?}{}{}", it.entry.id, at(it.ballot), behind(&it.deps))
+            format!(
+                "validate {:?}{}{}",
+                it.entry.id,
+                at(it.ballot),
+                behind(&it.deps)
+            )
         }
         Said::ValidateA(it) => {
             let conflicts = it.conflicts.iter().map(|conflict| conflict.id);
             let names = names(conflicts);
             format!("validated {:?}{}: against it{names}", it.id, at(it.ballot))
         }
-        Said::Waiting(id, kept_by) => format!("waiting for what contradicts {id:?}, kept by {kept_by}"),
+        Said::Waiting(id, kept_by) => {
+            format!("waiting for what contradicts {id:?}, kept by {kept_by}")
+        }
         Said::Ask(ids) => format!("ask{}", names(ids.iter().copied())),
         Said::Progress(is_question) => {
             let header = message.header;
             let question = if *is_question { ", and you?" } else { "" };
-            format!("delivered to {:?}, durably to {:?}{question}", header.delivered, header.durable)
+            format!(
+                "delivered to {:?}, durably to {:?}{question}",
+                header.delivered, header.durable
+            )
         }
     }
 }
@@ -50,7 +73,12 @@ pub(super) fn record(record: &Record) -> String {
     match record {
         Record::Instance(kept) => {
             let phase = phase(kept.phase, kept.is_void);
-            format!("{:?}{} {phase}{}", kept.id, at(kept.ballot), behind(&kept.deps))
+            format!(
+                "{:?}{} {phase}{}",
+                kept.id,
+                at(kept.ballot),
+                behind(&kept.deps)
+            )
         }
         Record::Delivered(slot) => format!("delivered to {slot:?}"),
         Record::Lost => "promises lost".to_owned(),
@@ -59,7 +87,11 @@ pub(super) fn record(record: &Record) -> String {
 
 /// What a replica is and knows, then a line per instance.
 pub(super) fn state(replica: &Replica) -> Vec<String> {
-    let role = if replica.is_silent { "learns only" } else { "takes part" };
+    let role = if replica.is_silent {
+        "learns only"
+    } else {
+        "takes part"
+    };
     let head = format!(
         "{role}, delivered to {:?}, knows what is delivered from {:?}, floor {:?}",
         replica.next,
@@ -93,9 +125,17 @@ fn one(instance: &Instance) -> String {
         Lead::Validating(it) if it.is_waiting => format!(", waits for {:?}", it.conflicts),
         Lead::Validating(it) => format!(", validates, {} of {}", it.heard, it.quorum),
     };
-    let lacking = if instance.entry.is_none() { ", without entry" } else { "" };
+    let lacking = if instance.entry.is_none() {
+        ", without entry"
+    } else {
+        ""
+    };
     let phase = phase(instance.phase, instance.is_void);
-    format!("{phase}{}{}{lacking}{lead}", at(instance.ballot), behind(&instance.deps))
+    format!(
+        "{phase}{}{}{lacking}{lead}",
+        at(instance.ballot),
+        behind(&instance.deps)
+    )
 }
 
 fn phase(phase: Phase, is_void: bool) -> String {

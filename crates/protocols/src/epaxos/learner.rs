@@ -62,7 +62,10 @@ impl Replica {
 
     /// Tells a member what is decided.
     pub(super) fn say_commit(&self, to: MemberIndex, id: EntryId, out: &mut Out<Self>) {
-        let is_settled = self.instances.get(&id).is_some_and(|known| !known.is_unsettled);
+        let is_settled = self
+            .instances
+            .get(&id)
+            .is_some_and(|known| !known.is_unsettled);
         if to != self.config.seating.me
             && is_settled
             && let Some(commit) = self.told(id, true)
@@ -263,12 +266,7 @@ impl Replica {
     }
 
     /// Something was said about an instance that is delivered here: whoever does not know is given the log.
-    pub(super) fn say_delivered(
-        &mut self,
-        to: MemberIndex,
-        said: &Said,
-        out: &mut Out<Self>,
-    ) {
+    pub(super) fn say_delivered(&mut self, to: MemberIndex, said: &Said, out: &mut Out<Self>) {
         let is_settled = matches!(
             said,
             Said::Commit(_) | Said::PreAcceptA(..) | Said::AcceptA(..) | Said::Nack(..)

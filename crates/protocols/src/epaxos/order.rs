@@ -71,7 +71,10 @@ impl Graph<'_> {
     pub(super) fn next_run(&self, roots: impl Iterator<Item = EntryId>) -> Vec<EntryId> {
         let mut search = Search::default();
         for root in roots {
-            let is_decided = self.instances.get(&root).is_some_and(Instance::is_committed);
+            let is_decided = self
+                .instances
+                .get(&root)
+                .is_some_and(Instance::is_committed);
             if is_decided && !search.visits.contains_key(&root) {
                 let from = search.components.len();
                 self.search(root, &mut search);
@@ -132,7 +135,10 @@ impl Graph<'_> {
         };
         search.visits.insert(id, visit);
         search.open.push(id);
-        let known = self.instances.get(&id).filter(|known| known.is_ready(self.next));
+        let known = self
+            .instances
+            .get(&id)
+            .filter(|known| known.is_ready(self.next));
         let deps = known.map_or(Vec::new(), |known| {
             let all = known.deps.ids.iter().copied();
             all.filter(|dep| self.is_open(*dep)).collect()
@@ -154,7 +160,11 @@ impl Graph<'_> {
             return;
         }
         let place = search.components.len();
-        let first = search.open.iter().rposition(|open| *open == id).unwrap_or(0);
+        let first = search
+            .open
+            .iter()
+            .rposition(|open| *open == id)
+            .unwrap_or(0);
         let members = search.open.split_off(first);
         for member in &members {
             if let Some(visit) = search.visits.get_mut(member) {
@@ -170,7 +180,11 @@ impl Graph<'_> {
                 is_complete = false;
                 continue;
             };
-            let deps = ready.deps.ids.iter().filter_map(|dep| search.visits.get(dep));
+            let deps = ready
+                .deps
+                .ids
+                .iter()
+                .filter_map(|dep| search.visits.get(dep));
             below.extend(deps.filter_map(|visit| visit.component));
         }
         below.remove(&place);

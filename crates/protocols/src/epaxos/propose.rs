@@ -7,9 +7,7 @@ use super::mutants::Fault;
 use super::state::{Accepting, Deps, Lead, Phase, PreAccepting};
 use crate::shared::admission::refusal;
 use crate::shared::ballot::Ballot;
-use quorate_core::{
-    Class, Command, Entry, EntryId, MemberIndex, MemberSet, Out, Outcome, Refusal,
-};
+use quorate_core::{Class, Command, Entry, EntryId, MemberIndex, MemberSet, Out, Outcome, Refusal};
 
 impl Replica {
     /// Takes what waits, or refuses it.
@@ -72,7 +70,11 @@ impl Replica {
         }
         instance.lead = Lead::PreAccepting(PreAccepting::default());
         let it = PreAccept { entry, deps };
-        self.say(self.config.seating.others(), Said::PreAccept(it.clone()), out);
+        self.say(
+            self.config.seating.others(),
+            Said::PreAccept(it.clone()),
+            out,
+        );
         self.on_pre_accept(me, it, out);
     }
 

@@ -135,7 +135,11 @@ impl Replica {
                 is_waiting: false,
             });
         }
-        self.say(quorum - MemberSet::only(me), Said::Validate(it.clone()), out);
+        self.say(
+            quorum - MemberSet::only(me),
+            Said::Validate(it.clone()),
+            out,
+        );
         if quorum.contains(me) {
             self.on_validate(me, it, out);
         }
@@ -157,7 +161,9 @@ impl Replica {
         validating.heard.insert(from);
         validating.after = validating.after.max(it.after);
         let is_refuted = it.conflicts.iter().any(|conflict| conflict.is_committed);
-        validating.conflicts.extend(it.conflicts.iter().map(|conflict| conflict.id));
+        validating
+            .conflicts
+            .extend(it.conflicts.iter().map(|conflict| conflict.id));
         if is_refuted {
             return self.make_void(id, it.ballot, out);
         }
@@ -199,7 +205,11 @@ impl Replica {
         }
         let kept_by = kept_by as u64;
         self.on_waiting(id, kept_by);
-        self.say(self.config.seating.others(), Said::Waiting(id, kept_by), out);
+        self.say(
+            self.config.seating.others(),
+            Said::Waiting(id, kept_by),
+            out,
+        );
     }
 
     /// Somebody recovers an instance and waits for others: so many members had kept the entry as it came.

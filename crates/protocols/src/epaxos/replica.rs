@@ -87,7 +87,11 @@ impl Machine for Replica {
             Input::Message { from, message } => self.on_message(from, message, out),
             Input::Timer(timer) => self.on_timer(timer, out),
             Input::Durable(lsn) => self.on_durable(lsn),
-            Input::Applied { entry, slot, results } => self.on_applied(entry, slot, results, out),
+            Input::Applied {
+                entry,
+                slot,
+                results,
+            } => self.on_applied(entry, slot, results, out),
             Input::Installed { next, base } => self.on_installed(next, base, out),
             Input::Link { peer, up } => self.on_link(peer, up, out),
             // Nobody leads, and there are no payloads.
@@ -115,7 +119,14 @@ impl Introspect for Replica {
         for (lsn, slot) in &self.written {
             (lsn.0 - self.disk.durable().0, slot).hash(to);
         }
-        (&self.disk, self.patience, self.armed, self.backoff, self.down).hash(to);
+        (
+            &self.disk,
+            self.patience,
+            self.armed,
+            self.backoff,
+            self.down,
+        )
+            .hash(to);
     }
 
     plain_checks!(describe);
@@ -126,7 +137,10 @@ impl Introspect for Replica {
 
     /// The depth of a run is counted in ballots.
     fn depth(&self) -> usize {
-        let rounds = self.instances.values().map(|instance| instance.ballot.round);
+        let rounds = self
+            .instances
+            .values()
+            .map(|instance| instance.ballot.round);
         rounds.max().unwrap_or(0) as usize
     }
 }

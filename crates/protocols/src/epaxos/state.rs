@@ -232,8 +232,20 @@ impl Hash for Instance {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.entry.is_some(), self.phase, self.ballot, self.accepted).hash(to);
         (self.is_void, &self.deps, &self.initial).hash(to);
-        (self.is_coordinating, &self.lead, self.leads_at, self.is_fresh).hash(to);
-        (self.waiting, self.is_unsettled, self.counted, self.is_written).hash(to);
+        (
+            self.is_coordinating,
+            &self.lead,
+            self.leads_at,
+            self.is_fresh,
+        )
+            .hash(to);
+        (
+            self.waiting,
+            self.is_unsettled,
+            self.counted,
+            self.is_written,
+        )
+            .hash(to);
     }
 }
 

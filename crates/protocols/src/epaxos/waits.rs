@@ -28,10 +28,12 @@ impl Replica {
     /// Arms what is needed, and nothing where nobody waits.
     pub(super) fn rearm_timers(&mut self, out: &mut Out<Self>) {
         let waits = &self.config.waits;
-        self.fetcher.watch(self.next, Timer::CatchUp, waits.learn_ns, out);
+        self.fetcher
+            .watch(self.next, Timer::CatchUp, waits.learn_ns, out);
         let are_waiting = self.has_requests();
         let patience_ns = waits.patience_ns;
-        self.patience.watch(are_waiting, Timer::Patience, patience_ns, out);
+        self.patience
+            .watch(are_waiting, Timer::Patience, patience_ns, out);
         if self.is_silent {
             return;
         }
@@ -149,7 +151,10 @@ impl Replica {
         if !self.may_propose() {
             return self.ask_progress(out);
         }
-        let roots = self.instances.iter().filter(|(_, instance)| instance.is_root());
+        let roots = self
+            .instances
+            .iter()
+            .filter(|(_, instance)| instance.is_root());
         let mut left: Vec<EntryId> = roots.map(|(id, _)| *id).collect();
         let mut covered: BTreeSet<EntryId> = BTreeSet::new();
         while let Some(id) = left.pop() {
@@ -159,9 +164,10 @@ impl Replica {
                 left.extend(&instance.deps.ids);
             }
         }
-        let open = self.instances.iter().filter(|(id, instance)| {
-            instance.wants_root() && !covered.contains(*id)
-        });
+        let open = self
+            .instances
+            .iter()
+            .filter(|(id, instance)| instance.wants_root() && !covered.contains(*id));
         let ids: BTreeSet<EntryId> = open.map(|(id, _)| *id).collect();
         if ids.is_empty() {
             return;
@@ -185,14 +191,20 @@ impl Replica {
 
     /// Says to some members again what they may not have heard.
     fn say_again(&mut self, to: MemberSet, out: &mut Out<Self>) {
-        let led = self.instances.iter().filter(|(_, instance)| instance.is_led());
+        let led = self
+            .instances
+            .iter()
+            .filter(|(_, instance)| instance.is_led());
         let led: Vec<EntryId> = led.map(|(id, _)| *id).collect();
         for id in led {
             if let Some((lacking, said)) = self.unanswered(id) {
                 self.say(to & lacking, said, out);
             }
         }
-        let lacking = self.instances.iter().filter(|(_, instance)| instance.lacks_entry());
+        let lacking = self
+            .instances
+            .iter()
+            .filter(|(_, instance)| instance.lacks_entry());
         let lacking: Vec<EntryId> = lacking.map(|(id, _)| *id).take(ASKED_MAX).collect();
         if !lacking.is_empty() {
             self.say(to, Said::Ask(lacking), out);
@@ -248,7 +260,12 @@ impl Replica {
     }
 
     /// A member says how far it is, and may want to know the same.
-    pub(super) fn on_progress(&mut self, from: MemberIndex, is_question: bool, out: &mut Out<Self>) {
+    pub(super) fn on_progress(
+        &mut self,
+        from: MemberIndex,
+        is_question: bool,
+        out: &mut Out<Self>,
+    ) {
         if is_question && !self.is_silent {
             self.persist_record(Record::Delivered(self.next), out);
             self.answer(from, Said::Progress(false), out);
@@ -259,7 +276,8 @@ impl Replica {
     pub(super) fn on_catch_up(&mut self, out: &mut Out<Self>) {
         let again_ns = self.config.waits.rtx_max_ns;
         let seating = &self.config.seating;
-        self.fetcher.on_timer(self.next, seating, Timer::CatchUp, again_ns, out);
+        self.fetcher
+            .on_timer(self.next, seating, Timer::CatchUp, again_ns, out);
     }
 
     /// Requests have waited long. If none was served meanwhile, those in no entry are refused: they will not be

@@ -11,7 +11,11 @@ fn pass(line: &str, seeds: Range<u64>) -> Vec<Report> {
 #[test]
 fn three_members_pass() {
     let reports = pass("--replicas 3", 0..15);
-    for branch in ["instance made void", "instance recovered", "value validated"] {
+    for branch in [
+        "instance made void",
+        "instance recovered",
+        "value validated",
+    ] {
         assert!(hits(&reports, branch) > 0, "{branch}");
     }
 }

@@ -7,7 +7,9 @@ use crate::epaxos::Timer;
 fn counts(net: &mut Net) -> (Vec<(&'static str, usize)>, Vec<usize>) {
     let sent = std::mem::take(&mut net.watch.sent).into_iter().collect();
     let nodes = net.nodes.iter_mut();
-    let flushes = nodes.map(|node| std::mem::take(&mut node.flushes)).collect();
+    let flushes = nodes
+        .map(|node| std::mem::take(&mut node.flushes))
+        .collect();
     (sent, flushes)
 }
 
@@ -24,7 +26,11 @@ fn a_write_without_conflicts_takes_two_delays_anywhere() {
             let mut net = Net::new(n, &[]);
             for me in [A, B, n - 1] {
                 counts(&mut net);
-                let request = if all { net.set_all(me) } else { net.set(me, me as u8) };
+                let request = if all {
+                    net.set_all(me)
+                } else {
+                    net.set(me, me as u8)
+                };
                 delay(&mut net);
                 assert!(!net.is_answered(me, request));
                 delay(&mut net);
@@ -55,7 +61,11 @@ fn where_entries_conflict_a_write_takes_four_delays_and_two_flushes() {
         net.run();
         let slow = net.count("accept") / (n - 1);
         assert!((1..=2).contains(&slow));
-        assert_eq!(net.count("accepted"), net.count("accept"), "2(n-1) more each");
+        assert_eq!(
+            net.count("accepted"),
+            net.count("accept"),
+            "2(n-1) more each"
+        );
         assert_eq!(net.count("commit"), 2 * (n - 1));
     }
 }
@@ -67,7 +77,10 @@ fn a_mark_costs_what_an_entry_does_and_is_proposed_once() {
         net.set(me, key);
     }
     net.run();
-    assert!(net.nodes.iter().all(|node| node.log.is_empty()), "no root is there");
+    assert!(
+        net.nodes.iter().all(|node| node.log.is_empty()),
+        "no root is there"
+    );
     counts(&mut net);
     for me in [A, B, C] {
         net.fire(me, Timer::Mark);

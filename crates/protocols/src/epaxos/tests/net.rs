@@ -4,9 +4,7 @@
 use crate::epaxos::{Config, EPaxos, Message, Record, Replica, Said, Timer};
 use crate::registry::Protocol;
 use bytes::Bytes;
-use quorate_core::{
-    Class, Command, Entry, Input, Introspect, Outcome, RequestId, Seat, Slot,
-};
+use quorate_core::{Class, Command, Entry, Input, Introspect, Outcome, RequestId, Seat, Slot};
 use quorate_testkit::{Cluster, Disagreement, Node, Packet, Watch};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -42,7 +40,9 @@ fn touches(body: &Bytes) -> Option<Vec<u32>> {
 }
 
 fn commands(entry: Option<&Entry>) -> impl Iterator<Item = Command> {
-    entry.into_iter().flat_map(|entry| entry.commands().map(Result::unwrap))
+    entry
+        .into_iter()
+        .flat_map(|entry| entry.commands().map(Result::unwrap))
 }
 
 impl Watch<Replica> for Watched {
@@ -92,7 +92,9 @@ impl Watch<Replica> for Watched {
                 let bytes = same.flat_map(|other| other.id.seq.to_le_bytes());
                 bytes.collect::<Bytes>()
             };
-            let results = commands(Some(&entry)).map(|command| result(&command)).collect();
+            let results = commands(Some(&entry))
+                .map(|command| result(&command))
+                .collect();
             let id = entry.id;
             cluster.watch.ahead[me].push(entry);
             cluster.step(
@@ -119,7 +121,9 @@ impl Watch<Replica> for Watched {
 
     fn on_reply(cluster: &mut Inner, me: usize, id: RequestId, outcome: Outcome) {
         if let Outcome::Applied(_, result) = &outcome {
-            let seqs = result.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap()));
+            let seqs = result
+                .chunks_exact(8)
+                .map(|it| u64::from_le_bytes(it.try_into().unwrap()));
             let before = seqs.map(|seq| RequestId { seq, ..id }).collect();
             cluster.watch.answers.insert(id, before);
         }
@@ -148,7 +152,10 @@ impl Answers for Inner {
             let same = earlier.filter(|other| other.body == command.body);
             let same: Vec<RequestId> = same.map(|other| other.id).collect();
             if let Some(told) = self.watch.answers.get(&command.id) {
-                assert_eq!(*told, same, "an answer is what the order bears out (E5), {me}");
+                assert_eq!(
+                    *told, same,
+                    "an answer is what the order bears out (E5), {me}"
+                );
             }
             for known in self.watch.known.get(&command.id).into_iter().flatten() {
                 assert!(
@@ -295,7 +302,10 @@ impl Net {
     /// Delivers what is on its way and of a kind, by sender and receiver, and nothing that it causes.
     pub(super) fn pass_kind(&mut self, kind: &str, from: usize, to: usize) {
         let held = self.hold(kind, from, to);
-        assert!(!held.is_empty(), "a {kind} is on its way from {from} to {to}");
+        assert!(
+            !held.is_empty(),
+            "a {kind} is on its way from {from} to {to}"
+        );
         self.release(held);
     }
 

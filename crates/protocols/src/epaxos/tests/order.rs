@@ -33,7 +33,9 @@ fn footprint(rng: &mut Rng) -> Footprint {
 
 fn conflict(one: &Footprint, other: &Footprint) -> bool {
     match (one, other) {
-        (Footprint::Mark, Footprint::Buckets(_)) | (Footprint::Buckets(_), Footprint::Mark) => false,
+        (Footprint::Mark, Footprint::Buckets(_)) | (Footprint::Buckets(_), Footprint::Mark) => {
+            false
+        }
         (Footprint::Buckets(mine), Footprint::Buckets(its)) => {
             mine.iter().any(|bucket| its.contains(bucket))
         }
@@ -120,7 +122,10 @@ impl Learner {
                 gone: &gone,
             };
             let run = graph.run_to(id)?;
-            let end = run.iter().position(|it| *it == id).map_or(run.len(), |at| at + 1);
+            let end = run
+                .iter()
+                .position(|it| *it == id)
+                .map_or(run.len(), |at| at + 1);
             gone.extend(run[..end].iter().copied());
             all.extend(run[..end].iter().copied());
         }
@@ -177,7 +182,11 @@ fn all_deliver_one_sequence_whatever_they_learn_first_and_wherever_they_start() 
                 while learner.deliver(&all, rng.bool()) {}
             }
             while learner.deliver(&all, false) {}
-            assert_eq!(learner.log.len(), all.len(), "seed {seed}: all is delivered");
+            assert_eq!(
+                learner.log.len(),
+                all.len(),
+                "seed {seed}: all is delivered"
+            );
             if longest.is_empty() {
                 longest.clone_from(&learner.log);
             }
@@ -191,7 +200,10 @@ fn all_deliver_one_sequence_whatever_they_learn_first_and_wherever_they_start() 
                     let touched = |it: &Instance| it.footprint.clone().unwrap();
                     if !one.is_void && !other.is_void && conflict(&touched(one), &touched(other)) {
                         predicted += 1;
-                        assert!(place(earlier) < place(later), "seed {seed}: {earlier:?} {later:?}");
+                        assert!(
+                            place(earlier) < place(later),
+                            "seed {seed}: {earlier:?} {later:?}"
+                        );
                     }
                 }
             }

@@ -81,7 +81,9 @@ fn members_agree_of_which_one_lost_its_promises() {
 
 #[test]
 fn many_entries_at_once_agree() {
-    walk(3, Losers::Nobody, 200..230, |config| config.batches.outstanding = 8);
+    walk(3, Losers::Nobody, 200..230, |config| {
+        config.batches.outstanding = 8
+    });
 }
 
 #[test]

@@ -268,7 +268,9 @@ fn es8_a_chain_of_conflicting_entries_holds_nobody_up() {
 fn es9_a_member_goes_on_in_the_middle_of_what_others_delivered_at_once() {
     for cut in 1..4 {
         let mut net = Net::new(3, &[]);
-        let requests: Vec<RequestId> = (0..3).flat_map(|me| [net.set(me, 1), net.set(me, 1)]).collect();
+        let requests: Vec<RequestId> = (0..3)
+            .flat_map(|me| [net.set(me, 1), net.set(me, 1)])
+            .collect();
         let held = net.take_packets(|packet| packet.to == C);
         net.run();
         net.lose_all();

@@ -122,7 +122,11 @@ fn records() -> Vec<Record> {
         deps: deps(),
         initial: Some(deps()),
     };
-    vec![Record::Instance(kept), Record::Delivered(Slot(4)), Record::Lost]
+    vec![
+        Record::Instance(kept),
+        Record::Delivered(Slot(4)),
+        Record::Lost,
+    ]
 }
 
 #[test]
@@ -156,18 +160,31 @@ fn each_word_is_described_on_a_line() {
     let said: Vec<String> = messages().iter().map(EPaxos::describe_message).collect();
     let written: Vec<String> = records().iter().map(EPaxos::describe_record).collect();
     let all = said.iter().chain(&written);
-    assert!(all.clone().all(|line| !line.is_empty() && !line.contains('\n')));
+    assert!(
+        all.clone()
+            .all(|line| !line.is_empty() && !line.contains('\n'))
+    );
     assert_eq!(said[0], "pre-accept e3.5.1 behind s6 e3.5.4 e3.5.9");
     assert_eq!(said[6], "commit e3.5.1 void");
     assert_eq!(said[15], "delivered to s9, durably to s8, and you?");
-    assert_eq!(written[0], "e3.5.1 b2.1 accepted void behind s6 e3.5.4 e3.5.9");
+    assert_eq!(
+        written[0],
+        "e3.5.1 b2.1 accepted void behind s6 e3.5.4 e3.5.9"
+    );
 }
 
 #[test]
 fn parameters_mean_what_they_say_and_others_are_refused() {
-    let params = [("outstanding", "1"), ("batch_commands", "1"), ("mark_us", "700")];
+    let params = [
+        ("outstanding", "1"),
+        ("batch_commands", "1"),
+        ("mark_us", "700"),
+    ];
     let config = EPaxos::config(&seat(5, 0, &params)).unwrap();
-    assert_eq!((config.batches.outstanding, config.batches.commands_max), (1, 1));
+    assert_eq!(
+        (config.batches.outstanding, config.batches.commands_max),
+        (1, 1)
+    );
     assert_eq!(config.waits.mark_ns, 700_000);
     for wrong in [("mark_us", "0"), ("recover_ms", "x"), ("thrifty", "true")] {
         assert!(EPaxos::config(&seat(3, 0, &[wrong])).is_err(), "{wrong:?}");
