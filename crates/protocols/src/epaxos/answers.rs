@@ -111,6 +111,7 @@ impl Replica {
         if self.offers.len() < before {
             self.patience.note_served();
         }
+        self.end_errands(id, Some(slot), out);
         if let Some(query) = self.reads.take_if(|behind| *behind == id) {
             self.patience.note_served();
             for read in query.reads {

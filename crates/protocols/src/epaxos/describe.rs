@@ -57,6 +57,8 @@ pub(super) fn message(message: &Message) -> String {
             format!("waiting for what contradicts {id:?}, kept by {kept_by}")
         }
         Said::Ask(ids) => format!("ask{}", names(ids.iter().copied())),
+        Said::ReadQ(question) => format!("form an entry for reads {}", question.number),
+        Said::ReadA(question, slot) => format!("entry for reads {} in {slot:?}", question.number),
         Said::Progress(is_question) => {
             let header = message.header;
             let question = if *is_question { ", and you?" } else { "" };

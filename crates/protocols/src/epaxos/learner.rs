@@ -113,7 +113,7 @@ impl Replica {
             if let Some(footprint) = footprint {
                 self.table.remove(id, &footprint);
             }
-            self.note_void(id, entry.as_ref());
+            self.note_void(id, entry.as_ref(), out);
         }
         for dep in unknown {
             if !self.done.entries.contains(dep) {
@@ -123,7 +123,8 @@ impl Replica {
     }
 
     /// An entry is not ordered by its instance.
-    fn note_void(&mut self, id: EntryId, entry: Option<&Entry>) {
+    fn note_void(&mut self, id: EntryId, entry: Option<&Entry>, out: &mut Out<Self>) {
+        self.end_errands(id, None, out);
         if let Some(entry) = entry {
             self.propose_again(entry);
         }
@@ -242,7 +243,7 @@ impl Replica {
             }
             if self.done.entries.contains(notice_of(id)) {
                 out.forget(id);
-                self.note_void(id, instance.entry.as_ref());
+                self.note_void(id, instance.entry.as_ref(), out);
             }
             self.note_delivered(id, next, out);
         }

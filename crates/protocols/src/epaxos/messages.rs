@@ -2,6 +2,7 @@
 
 use super::state::{Deps, Phase};
 use crate::shared::ballot::Ballot;
+use crate::shared::question::QuestionName;
 use crate::shared::words::carried_whole;
 use quorate_core::{Entry, EntryId, Slot};
 
@@ -143,6 +144,10 @@ pub enum Said {
     Ask(Vec<EntryId>),
     /// How far the sender has come; whether it wants to know that of the receiver, durably.
     Progress(bool),
+    /// "Form an entry that reads here can stand behind", from a replica that may form none. Promises nothing.
+    ReadQ(QuestionName),
+    /// The entry of a question is delivered in this slot.
+    ReadA(QuestionName, Slot),
 }
 
 /// What is kept of an instance: all that is known of it.

@@ -64,6 +64,7 @@ mod answers;
 mod check;
 mod config;
 mod describe;
+mod errands;
 mod footprint;
 mod learner;
 mod messages;

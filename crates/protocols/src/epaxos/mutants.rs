@@ -25,8 +25,6 @@ pub enum Fault {
     DropAtDelivery,
     /// The commands of an entry that its instance did not order are forgotten.
     LoseVoid,
-    /// A start keeps entries at once, whatever was delivered before.
-    VoteUnknowing,
 }
 
 /// All of them.
@@ -64,8 +62,6 @@ fn rules() -> Vec<Mutant<Replica>> {
             "what is delivered goes before nothing any more";
         "lose-void", "lose_void", LoseVoid:
             "the commands of an entry that its instance did not order are forgotten";
-        "vote-unknowing", "vote_unknowing", VoteUnknowing:
-            "a start keeps entries at once, though it does not know what was delivered before";
     }
 }
 

@@ -7,17 +7,19 @@ use super::mutants::Fault;
 use super::state::{Accepting, Deps, Lead, Phase, PreAccepting};
 use crate::shared::admission::refusal;
 use crate::shared::ballot::Ballot;
-use quorate_core::{Class, Command, Entry, EntryId, MemberIndex, MemberSet, Out, Outcome, Refusal};
+use quorate_core::{Class, Command, Entry, EntryId, Machine, MemberIndex, MemberSet, Out, Outcome, Refusal};
 
 impl Replica {
     /// Takes what waits, or refuses it.
     pub(super) fn on_submit(&mut self, commands: Vec<Command>, out: &mut Out<Self>) {
         for command in commands {
-            let room = quorate_core::Machine::room(self);
-            let why = refusal(&command, room);
-            match why.or(self.is_silent.then_some(Refusal::NotServing)) {
+            let (room, is_read) = (self.room(), command.class == Class::Read);
+            match refusal(&command, room) {
                 Some(refusal) => out.reply(command.id, Outcome::Refused(refusal)),
-                None if command.class == Class::Read => self.reads.wait(command.id),
+                None if is_read => self.reads.wait(command.id),
+                None if self.is_silent => {
+                    out.reply(command.id, Outcome::Refused(Refusal::NotServing));
+                }
                 None => self.backlog.push(command),
             }
         }

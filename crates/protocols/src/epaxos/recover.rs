@@ -69,6 +69,7 @@ impl Replica {
             offers: Vec::new(),
             names: EntryNames::new(seating.my_id(), seating.boot),
             reads: ReadQueries::default(),
+            errands: Vec::new(),
             disk: Disk::at_start(out.persisted()),
             patience: Default::default(),
             armed: Armed::default(),

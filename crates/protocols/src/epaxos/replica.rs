@@ -3,6 +3,7 @@
 use super::answers::Offer;
 use super::config::Config;
 use super::describe;
+use super::errands::Errand;
 use super::footprint::stand_in_of;
 use super::messages::{Header, Message, Record, Said, Timer};
 use super::mutants::Fault;
@@ -62,6 +63,8 @@ pub struct Replica {
     pub(super) names: EntryNames,
     /// Reads, each behind an entry that goes through the log.
     pub(super) reads: ReadQueries<EntryId>,
+    /// Entries that were formed for the reads of others.
+    pub(super) errands: Vec<Errand>,
     /// How far records are durable, and what this replica says to itself then.
     pub(super) disk: Disk<ToSelf>,
     /// Whether clients wait in vain.
@@ -115,7 +118,8 @@ impl Introspect for Replica {
         self.done.to_bytes().hash(to);
         (&self.instances, &self.table, &self.ahead).hash(to);
         (&self.durable, &self.heard_delivered, self.fetcher).hash(to);
-        (&self.backlog, &self.offers, self.names, &self.reads).hash(to);
+        (&self.backlog, &self.offers, self.names).hash(to);
+        (&self.reads, &self.errands).hash(to);
         for (lsn, slot) in &self.written {
             (lsn.0 - self.disk.durable().0, slot).hash(to);
         }
@@ -186,6 +190,8 @@ impl Replica {
             Said::Waiting(id, kept_by) => self.on_waiting(id, kept_by),
             Said::Ask(ids) => self.on_ask(from, ids, out),
             Said::Progress(is_question) => self.on_progress(from, is_question, out),
+            Said::ReadQ(question) => self.on_read_q(from, question, out),
+            Said::ReadA(question, slot) => self.on_read_a(question, slot, out),
         }
     }
 
@@ -216,6 +222,7 @@ impl Replica {
                 self.hear(me, said, out);
             }
             self.propose_all(out);
+            self.ask_elsewhere(out);
             self.wait_for_what_contradicts(out);
             self.deliver_all(out);
             if !self.disk.is_due() && !self.wants_entry() {
@@ -294,8 +301,7 @@ impl Replica {
 
     /// Whether this replica knows what was delivered well enough to say what an entry conflicts with.
     pub(super) fn may_vote(&self, after: Slot) -> bool {
-        let knows = self.table.since() <= after.max(self.floor());
-        !self.is_silent && (knows || self.fault(Fault::VoteUnknowing))
+        !self.is_silent && self.table.since() <= after.max(self.floor())
     }
 
     /// Takes the entry of an instance in.
@@ -332,6 +338,6 @@ fn about(said: &Said) -> Option<EntryId> {
         | Said::Recover(id, _)
         | Said::Nack(id, _)
         | Said::Waiting(id, _) => *id,
-        Said::Ask(_) | Said::Progress(_) => return None,
+        Said::Ask(_) | Said::Progress(_) | Said::ReadQ(_) | Said::ReadA(..) => return None,
     })
 }

@@ -34,13 +34,14 @@ impl Replica {
         let patience_ns = waits.patience_ns;
         self.patience
             .watch(are_waiting, Timer::Patience, patience_ns, out);
-        if self.is_silent {
-            return;
-        }
-        if !self.armed.retransmit && self.is_waiting() {
+        let is_asking = self.is_silent && self.reads.is_asking();
+        if !self.armed.retransmit && (is_asking || self.is_waiting()) {
             self.armed.retransmit = true;
             let due = self.backoff.due(waits.rtx_min_ns, waits.rtx_max_ns);
             out.arm(Timer::Retransmit, due);
+        }
+        if self.is_silent {
+            return;
         }
         if !self.armed.mark && self.instances.values().any(Instance::wants_root) {
             self.armed.mark = true;
@@ -59,6 +60,9 @@ impl Replica {
 
     /// Whether something may have to be said again.
     fn is_waiting(&self) -> bool {
+        if self.is_silent {
+            return false;
+        }
         let is_stuck = self.has_requests() && !self.may_propose();
         let mut all = self.instances.values();
         is_stuck
@@ -184,7 +188,8 @@ impl Replica {
     /// Says again what went unanswered since the last time.
     pub(super) fn on_retransmit(&mut self, out: &mut Out<Self>) {
         (self.armed.retransmit, self.armed.has_asked) = (false, false);
-        if self.backoff.is_still() {
+        self.ask_elsewhere_again(out);
+        if self.backoff.is_still() && !self.is_silent {
             self.say_again(self.config.seating.others(), out);
         }
     }

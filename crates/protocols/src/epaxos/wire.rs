@@ -7,6 +7,7 @@ use super::messages::{
 use super::state::{Deps, Phase};
 use crate::shared::ballot::Ballot;
 use crate::shared::decided::{decode_ids, encode_ids};
+use crate::shared::question::QuestionName;
 use quorate_core::{Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
 
 /// Something that messages and records are made of.
@@ -77,6 +78,7 @@ parts!(
     Entry,
     EntryId,
     Phase,
+    QuestionName,
     Slot,
     Option<Deps>,
     Option<Entry>
@@ -109,6 +111,8 @@ kinds! { Said, "epaxos message":
     10 Waiting(id count);
     11 Ask(ids);
     12 Progress(is_question);
+    13 ReadQ(question);
+    14 ReadA(question slot);
 }
 
 impl Part for bool {

@@ -52,7 +52,8 @@ fn where_entries_conflict_a_write_takes_four_delays_and_two_flushes() {
     for n in [3, 5] {
         let mut net = Net::new(n, &[]);
         let (_, later) = (net.set(A, 1), net.set(B, 1));
-        for _ in 0..3 {
+        // Each is below the other: its own four delays, and one to hear of the other's.
+        for _ in 0..4 {
             delay(&mut net);
         }
         assert!(!net.is_answered(B, later));

@@ -65,12 +65,6 @@ fn lose_void() {
 }
 
 #[test]
-#[should_panic(expected = "E4")]
-fn vote_unknowing() {
-    one_that_has_heard_nothing(true, with(Fault::VoteUnknowing));
-}
-
-#[test]
 #[should_panic(expected = "")]
 fn fast_quorum_1() {
     walks_of_roots(3, 100, |config| config.thresholds.fast -= 1);
@@ -79,7 +73,7 @@ fn fast_quorum_1() {
 #[test]
 #[should_panic(expected = "")]
 fn slow_quorum_1() {
-    walks_of_roots(5, 100, |config| config.thresholds.slow -= 1);
+    walks_of_roots(3, 100, |config| config.thresholds.slow -= 1);
 }
 
 #[test]
@@ -97,7 +91,7 @@ fn hasty() {
 #[test]
 fn every_mutant_has_a_test_of_its_own() {
     let all = EPaxos::mutants();
-    assert_eq!(all.len(), 12);
+    assert_eq!(all.len(), 11);
     for mutant in all {
         if let Sabotage::Config(edit) = mutant.sabotage {
             let config = EPaxos::config(&super::net::seat(5, 0, &[])).unwrap();

@@ -182,6 +182,7 @@ pub(super) fn kind_of(message: &Message) -> &'static str {
         Said::Waiting(..) => "waiting",
         Said::Ask(_) => "ask",
         Said::Progress(_) => "progress",
+        Said::ReadQ(_) | Said::ReadA(..) => "read",
     }
 }
 
@@ -283,6 +284,18 @@ impl Net {
     pub(super) fn suspect(&mut self, me: usize) {
         for _ in 0..2 {
             self.0.fire(me, Timer::Recover);
+        }
+    }
+
+    /// A replica hears nothing for long enough to recover something.
+    pub(super) fn recover(&mut self, me: usize) {
+        for _ in 0..3 {
+            let mut said = self.messages();
+            if said.any(|(from, _, message)| from == me && kind_of(message) == "recover") {
+                return;
+            }
+            drop(said);
+            self.try_fire(me, Timer::Recover);
         }
     }
 

@@ -40,13 +40,13 @@ pub(super) fn joined_and_not_accepted(edit: impl Fn(&mut Config)) {
     net.set_all(A);
     net.pass_kind("pre-accept", A, B);
     net.lose_all();
-    net.fire(B, Timer::Recover);
+    net.recover(B);
     net.pass_kind("recover", B, C);
     net.pass_kind("joined", C, B);
     net.pass_kind("validate", B, C);
     net.pass_kind("validated", C, B);
     net.lose_all();
-    net.fire(C, Timer::Recover);
+    net.recover(C);
     net.pass_kind("recover", C, A);
     net.pass_kind("joined", A, C);
     net.pass_kind("accept", C, A);
@@ -59,7 +59,7 @@ pub(super) fn joined_and_not_accepted(edit: impl Fn(&mut Config)) {
     assert_eq!(net.nodes[C].log.len(), 2);
     net.lose_all();
     net.die(C);
-    net.fire(A, Timer::Recover);
+    net.recover(A);
     let last = net.set_all(B);
     net.settle(&[last]);
 }

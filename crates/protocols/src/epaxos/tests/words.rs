@@ -7,6 +7,7 @@ use crate::epaxos::{
 };
 use crate::registry::Protocol;
 use crate::shared::ballot::Ballot;
+use crate::shared::question::QuestionName;
 use bytes::Bytes;
 use quorate_core::{Boot, Entry, EntryBuilder, EntryId, ReplicaId, Slot, Wire, WireError};
 
@@ -65,6 +66,10 @@ fn all_said() -> Vec<Said> {
             deps: deps(),
         })
     };
+    let question = QuestionName {
+        boot: Boot(5),
+        number: 6,
+    };
     let conflict = Conflict {
         id: id(8),
         is_committed: true,
@@ -98,6 +103,8 @@ fn all_said() -> Vec<Said> {
         Said::Waiting(id(1), 2),
         Said::Ask(vec![id(1), id(2)]),
         Said::Progress(true),
+        Said::ReadQ(question),
+        Said::ReadA(question, Slot(7)),
     ]
 }
 
