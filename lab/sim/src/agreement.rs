@@ -21,9 +21,20 @@ pub(crate) struct Agreement {
     answers: BTreeMap<RequestId, (Slot, Bytes)>,
     /// Answered before their slots were applied where they were asked.
     promised: BTreeMap<Slot, RequestId>,
+    /// Whether answers ahead of the decision say what commands come to, and no more than about where.
+    are_slots_vague: bool,
 }
 
 impl Agreement {
+    /// Nothing was said yet, by replicas that start with this protocol. EPaxos answers when it knows what conflicting
+    /// commands are before one; of the others, some may come before it, too.
+    pub(crate) fn of(protocol: &str) -> Self {
+        Agreement {
+            are_slots_vague: protocol == "epaxos",
+            ..Agreement::default()
+        }
+    }
+
     /// A command was answered before its slot was applied there.
     pub(crate) fn promised(&mut self, id: RequestId, slot: Slot) {
         self.promised.insert(slot, id);
@@ -110,7 +121,8 @@ impl Agreement {
             .answers
             .entry(id)
             .or_insert_with(|| (slot, result.clone()));
-        if *answer == (slot, result.clone()) {
+        let is_same = answer.1 == *result && (answer.0 == slot || self.are_slots_vague);
+        if is_same {
             return Ok(());
         }
         Err(format!(

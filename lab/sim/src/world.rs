@@ -253,7 +253,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             gateways,
             nemesis: Nemesis::new(setup.seed),
             forgotten: None,
-            agreement: Agreement::default(),
+            agreement: Agreement::of(setup.protocol),
             counted: 1,
             trace: Trace::new(setup.watch.lines.clone()),
             meter: setup.schedule.steady.is_some().then(Meter::default),

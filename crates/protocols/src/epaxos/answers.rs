@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 #[derive(Clone, Hash, Debug)]
 pub(super) struct Offer {
     pub(super) id: EntryId,
-    /// What it holds.
+    /// The requests of its commands.
     requests: Vec<RequestId>,
-    /// Its clients have their answers.
+    /// Whether clients have their answers.
     is_answered: bool,
 }
 

@@ -66,7 +66,10 @@ impl Replica {
 
     /// What a member's reads stand behind is delivered in this slot; `None` if it never will be.
     pub(super) fn end_errands(&mut self, id: EntryId, slot: Option<Slot>, out: &mut Out<Self>) {
-        let ended: Vec<Errand> = self.errands.extract_if(.., |errand| errand.behind == id).collect();
+        let ended: Vec<Errand> = self
+            .errands
+            .extract_if(.., |errand| errand.behind == id)
+            .collect();
         for Errand { to, question, .. } in ended {
             if let Some(slot) = slot {
                 self.say(MemberSet::only(to), Said::ReadA(question, slot), out);

@@ -11,7 +11,7 @@ use quorate_core::{Entry, EntryId, Slot};
 pub struct Message {
     /// How far the sender has come.
     pub header: Header,
-    /// What it says.
+    /// The word itself.
     pub said: Said,
 }
 
@@ -36,7 +36,7 @@ pub struct PreAccept {
 /// A value at a ballot.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Accept {
-    /// The instance.
+    /// The name of the instance, which is that of its entry.
     pub id: EntryId,
     /// The ballot; that of the coordinator is before all others.
     pub ballot: Ballot,
@@ -49,7 +49,7 @@ pub struct Accept {
 /// What was decided of an instance.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Commit {
-    /// The instance.
+    /// The name of the instance, which is that of its entry.
     pub id: EntryId,
     /// Whether the entry is not ordered by this instance.
     pub is_void: bool,
@@ -62,7 +62,7 @@ pub struct Commit {
 /// What a member knows of an instance, told to who recovers it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shown {
-    /// The instance.
+    /// The name of the instance, which is that of its entry.
     pub id: EntryId,
     /// The ballot that the sender joined.
     pub ballot: Ballot,
@@ -105,11 +105,11 @@ pub struct Conflict {
 /// What contradicts that an instance was committed on the fast path.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Validated {
-    /// The instance.
+    /// The name of the instance, which is that of its entry.
     pub id: EntryId,
     /// The ballot of who recovers it.
     pub ballot: Ballot,
-    /// What contradicts.
+    /// The instances that contradict.
     pub conflicts: Vec<Conflict>,
     /// All that is delivered in slots before this one may go before it.
     pub after: Slot,
@@ -153,7 +153,7 @@ pub enum Said {
 /// What is kept of an instance: all that is known of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kept {
-    /// The instance.
+    /// The name of the instance, which is that of its entry.
     pub id: EntryId,
     /// Counts the records of the instance: the highest counts, in whatever order they are found.
     pub version: u64,

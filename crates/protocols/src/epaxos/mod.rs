@@ -13,9 +13,9 @@
 //!
 //! A host wants one sequence, and the graph of dependencies is less. Entries that touch everything are *roots*, and so
 //! are *marks*: instances without commands, which a replica proposes that has committed entries with no root above them
-//! (`mark_us`). All roots conflict, so the graph orders them, and what is below the least one is delivered before it, in
-//! an order that follows from the graph (`order.rs`). What comes next depends on nothing but what is delivered and what
-//! is decided of the rest. So a replica may start, or be brought by its host, anywhere in the sequence.
+//! (`mark_us`). All roots conflict, so the graph orders them, and what is below the least one is delivered before
+//! it, in an order that follows from the graph (`order.rs`). What comes next depends on nothing but what is delivered
+//! and what is decided of the rest. So a replica may start, or be brought by its host, anywhere in the sequence.
 //!
 //! # Why it is safe
 //!
@@ -30,13 +30,13 @@
 //!   restart, for it makes a fast commit durable before others know; no, if too few kept the entry as it came; no, if a
 //!   conflicting instance is committed, or one of a coordinator that cannot have missed this one, with neither below
 //!   the other.
-//! - E2: of two conflicting entries that are ordered one is below the other. Their quorums share a member, which knew one
-//!   when it came to keep the other (`Table::extend`), or took it for an initial value (`Replica::on_validate`).
+//! - E2: of two conflicting entries that are ordered one is below the other. Their quorums share a member, which knew
+//!   one when it came to keep the other (`Table::extend`), or took it for an initial value (`Replica::on_validate`).
 //! - E3: ballots of an instance only grow, what is accepted at one is joined, and phases only grow.
 //! - E4: all replicas deliver one sequence (`order.rs`).
 //! - E5: an answered entry goes before all conflicting ones that are asked for later (`answers.rs`).
-//! - E6: what is delivered is closed under dependencies, up to circles, and kept in one place: the instance goes when the
-//!   entry is delivered.
+//! - E6: what is delivered is closed under dependencies, up to circles, and kept in one place: the instance goes when
+//!   the entry is delivered.
 //! - E7: an entry is not made void that was committed on the fast path (E1). The commands of one that is void get
 //!   another instance, and a notice in its place has all replicas know that it is void.
 //!
@@ -56,8 +56,8 @@
 //!
 //! # Lost promises
 //!
-//! A replica that lost its promises keeps, accepts and joins nothing, and forms no entries: it learns by the decided log,
-//! and is one of those that may fail, until an epoch replaces it (`recover.rs`).
+//! A replica that lost its promises keeps, accepts and joins nothing, and forms no entries: it learns by the decided
+//! log, and is one of those that may fail, until an epoch replaces it (`recover.rs`).
 
 mod acceptor;
 mod answers;

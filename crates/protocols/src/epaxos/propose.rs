@@ -7,7 +7,9 @@ use super::mutants::Fault;
 use super::state::{Accepting, Deps, Lead, Phase, PreAccepting};
 use crate::shared::admission::refusal;
 use crate::shared::ballot::Ballot;
-use quorate_core::{Class, Command, Entry, EntryId, Machine, MemberIndex, MemberSet, Out, Outcome, Refusal};
+use quorate_core::{
+    Class, Command, Entry, EntryId, Machine, MemberIndex, MemberSet, Out, Outcome, Refusal,
+};
 
 impl Replica {
     /// Takes what waits, or refuses it.

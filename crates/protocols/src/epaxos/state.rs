@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 /// What goes before an entry: these, and all that is delivered in slots before one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Deps {
-    /// The instances.
+    /// The instances that go before it, by name.
     pub ids: BTreeSet<EntryId>,
     /// The slot. What is before it is delivered by more members than may fail, durably, or was when it was written
     /// here; so none of it is ever recovered any more.
@@ -67,7 +67,7 @@ pub(super) struct Instance {
     pub(super) is_fresh: bool,
     /// The most members that had kept the entry as it came, of those who recover it and wait for others.
     pub(super) waiting: u64,
-    /// It is committed on the fast path here, and that is not durable: nobody may know.
+    /// Whether it is committed on the fast path here, which is not durable: nobody may know.
     pub(super) is_unsettled: bool,
     /// This replica committed it by its own count: whether on the fast path.
     pub(super) counted: Option<bool>,
@@ -82,10 +82,10 @@ pub(super) struct Instance {
 /// What a replica does to have an instance committed.
 #[derive(Clone, Hash, Debug, Default)]
 pub(super) enum Lead {
-    /// Nothing.
+    /// Nothing is asked here.
     #[default]
     None,
-    /// Its coordinator asks members to keep the entry.
+    /// Members are asked to keep the entry, by its coordinator.
     PreAccepting(PreAccepting),
     /// Members are asked to accept a value.
     Accepting(Accepting),
@@ -141,7 +141,7 @@ pub(super) struct Validating {
     pub(super) deps: Deps,
     /// All that is delivered in slots before this one may go before it, too.
     pub(super) after: Slot,
-    /// What contradicts.
+    /// The instances that contradict.
     pub(super) conflicts: BTreeSet<EntryId>,
     /// Everybody has answered, and it waits for what contradicts.
     pub(super) is_waiting: bool,

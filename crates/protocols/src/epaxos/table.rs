@@ -18,11 +18,11 @@ pub(super) struct Table {
     buckets: BTreeMap<u32, BTreeSet<EntryId>>,
     /// Entries that touch everything.
     alls: BTreeSet<EntryId>,
-    /// Marks.
+    /// Marks, which touch what roots touch alone.
     marks: BTreeSet<EntryId>,
     /// What is delivered, of all of that, from `since` on.
     delivered: BTreeMap<EntryId, Slot>,
-    /// The same, in the order of slots.
+    /// What is delivered from `since` on, in the order of slots.
     in_order: BTreeMap<Slot, (EntryId, Footprint)>,
     /// The first slot of which it is known here what was delivered.
     since: Slot,

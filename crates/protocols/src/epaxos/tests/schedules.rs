@@ -33,8 +33,8 @@ fn es2_of_two_orphans_that_conflict_not_both_are_taken_for_committed() {
     two_orphans(|_| {});
 }
 
-/// One member accepts a value at a ballot, two others void at a higher one, and the first joins a still higher one: what
-/// it accepted is no newer for that.
+/// One member accepts a value at a ballot, two others void at a higher one, and the first joins a still higher one:
+/// what it accepted is no newer for that.
 pub(super) fn joined_and_not_accepted(edit: impl Fn(&mut Config)) {
     let mut net = Net::edited(3, &[], edit);
     net.set_all(A);
