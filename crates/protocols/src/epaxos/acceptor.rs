@@ -30,21 +30,22 @@ impl Replica {
         let Some(instance) = self.instances.get_mut(&id) else {
             return;
         };
-        instance.is_fresh = true;
         let is_open = instance.ballot == Ballot::default();
         match instance.phase {
             Phase::Committed => return self.say_commit(from, id, out),
-            Phase::Unknown if is_open => {
+            _ if !is_open => return self.say_nack(from, id, out),
+            Phase::Unknown => {
                 let mut deps = it.deps.clone();
                 if let Some(footprint) = &instance.footprint {
                     self.table.extend(&mut deps, id, footprint);
                 }
                 (instance.initial, instance.deps) = (Some(it.deps), deps);
                 instance.phase = Phase::PreAccepted;
+                instance.is_fresh = true;
                 self.persist(id, out);
             }
-            Phase::PreAccepted if is_open => {}
-            _ => return,
+            Phase::PreAccepted => instance.is_fresh = true,
+            Phase::Accepted => return,
         }
         let deps = self.instances[&id].deps.clone();
         self.answer(from, Said::PreAcceptA(id, deps), out);

@@ -110,7 +110,7 @@ fn waits(params: &Params<'_>) -> Result<Waits, String> {
     let recover_ns = params.number("recover_ms", 300, 1..=600_000)? as u64 * MILLIS;
     Ok(Waits {
         recover_ns,
-        hurried_ns: recover_ns.min(20 * MILLIS),
+        hurried_ns: recover_ns.min((20 * MILLIS).max(8 * rtt_ns)),
         mark_ns: micros("mark_us", 5_000)? as u64 * MICROS,
         mark_step_ns: 2 * rtt_ns,
         fast_wait_ns: micros("fast_wait_us", rtt_us)? as u64 * MICROS,

@@ -131,6 +131,11 @@ impl Replica {
         self.ask_again_behind(id);
     }
 
+    /// Whether an instance is delivered as void.
+    pub(super) fn is_void(&self, id: EntryId) -> bool {
+        self.done.entries.contains(notice_of(id))
+    }
+
     /// Writes what is decided, for the next start. Nothing rests on it.
     fn note(&mut self, id: EntryId, out: &mut Out<Self>) {
         self.has_committed = true;
@@ -241,7 +246,7 @@ impl Replica {
             if instance.has_stand_in {
                 out.forget(stand_in_of(id));
             }
-            if self.done.entries.contains(notice_of(id)) {
+            if self.is_void(id) {
                 out.forget(id);
                 self.note_void(id, instance.entry.as_ref(), out);
             }

@@ -19,6 +19,8 @@ pub enum Fault {
     /// A coordinator tells of what it commits on the fast path before that is durable, and says after a restart that it
     /// has not.
     CoordinatorForgets,
+    /// Entries leave before their coordinator has them on disk.
+    EarlyPreAccept,
     /// Any complete root is delivered, with what is below it.
     AnyRoot,
     /// What is delivered goes before nothing any more.
@@ -56,6 +58,8 @@ fn rules() -> Vec<Mutant<Replica>> {
             "entries are executed and answered when they are committed, whatever is below them";
         "coordinator-forgets", "coordinator_forgets", CoordinatorForgets:
             "a coordinator tells of fast commits that are not durable, and says after a restart that there were none";
+        "early-preaccept", "early_preaccept", EarlyPreAccept:
+            "entries leave before their coordinator has them on disk";
         "any-root", "any_root", AnyRoot:
             "any complete root is delivered, with what is below it";
         "drop-at-delivery", "drop_at_delivery", DropAtDelivery:

@@ -74,12 +74,19 @@ impl Replica {
         }
         instance.lead = Lead::PreAccepting(PreAccepting::default());
         let it = PreAccept { entry, deps };
-        self.say(
-            self.config.seating.others(),
-            Said::PreAccept(it.clone()),
-            out,
-        );
-        self.on_pre_accept(me, it, out);
+        let early = self.fault(Fault::EarlyPreAccept);
+        if early {
+            self.say(
+                self.config.seating.others(),
+                Said::PreAccept(it.clone()),
+                out,
+            );
+        }
+        self.on_pre_accept(me, it.clone(), out);
+        // An entry that others keep, and that this replica forgot, would speak against what it forms afterwards.
+        if !early {
+            self.say_behind_records(Said::PreAccept(it), out);
+        }
     }
 
     /// A member keeps an entry behind these.

@@ -74,6 +74,7 @@ impl Replica {
             patience: Default::default(),
             armed: Armed::default(),
             backoff: Backoff::default(),
+            recovered_last: None,
             down: MemberSet::EMPTY,
             now,
             config: Arc::new(config.clone()),

@@ -42,6 +42,7 @@ impl Replica {
         if shown.ballot != instance.leads_at || instance.ballot != instance.leads_at {
             return;
         }
+        instance.is_fresh = true;
         match &mut instance.lead {
             Lead::Recovering(answers) => {
                 answers.insert(from, Known(shown));
@@ -158,6 +159,7 @@ impl Replica {
         if !is_in_force || validating.is_waiting || !validating.quorum.contains(from) {
             return;
         }
+        instance.is_fresh = true;
         validating.heard.insert(from);
         validating.after = validating.after.max(it.after);
         let is_refuted = it.conflicts.iter().any(|conflict| conflict.is_committed);
@@ -244,8 +246,8 @@ impl Replica {
         let (mut is_void, mut is_open) = (false, false);
         for other in &validating.conflicts {
             match self.instances.get(other) {
-                // It went first, without this one.
-                None => is_void |= self.done.entries.contains(*other),
+                // It went first, without this one; or it is void, and contradicts nothing.
+                None => is_void |= self.done.entries.contains(*other) && !self.is_void(*other),
                 Some(known) if known.is_committed() => {
                     is_void |= !known.is_void && !known.deps.ids.contains(&id);
                 }

@@ -73,6 +73,8 @@ pub struct Replica {
     pub(super) armed: Armed,
     /// How long nothing moved.
     pub(super) backoff: Backoff,
+    /// The last instance that was recovered, after which others have their turn.
+    pub(super) recovered_last: Option<EntryId>,
     /// Members whose connection is down.
     pub(super) down: MemberSet,
     /// The clocks at this step.
@@ -119,7 +121,7 @@ impl Introspect for Replica {
         (&self.instances, &self.table, &self.ahead).hash(to);
         (&self.durable, &self.heard_delivered, self.fetcher).hash(to);
         (&self.backlog, &self.offers, self.names).hash(to);
-        (&self.reads, &self.errands).hash(to);
+        (&self.reads, &self.errands, self.recovered_last).hash(to);
         for (lsn, slot) in &self.written {
             (lsn.0 - self.disk.durable().0, slot).hash(to);
         }
@@ -173,7 +175,11 @@ impl Replica {
 
     /// What a member said, this one included.
     pub(super) fn hear(&mut self, from: MemberIndex, said: Said, out: &mut Out<Self>) {
-        if about(&said).is_some_and(|id| self.done.entries.contains(id)) {
+        let about = about(&said);
+        if about.is_some_and(|id| self.config.seating.member(id.origin).is_none()) {
+            return self.misbehaved(from, "an instance of no member", out);
+        }
+        if about.is_some_and(|id| self.done.entries.contains(id)) {
             return self.say_delivered(from, &said, out);
         }
         match said {

@@ -65,6 +65,8 @@ pub(super) struct Instance {
     pub(super) leads_at: Ballot,
     /// Something was heard of it since the recovery timer was armed.
     pub(super) is_fresh: bool,
+    /// How long nothing was heard of it, in ns.
+    pub(super) silent_ns: u64,
     /// The most members that had kept the entry as it came, of those who recover it and wait for others.
     pub(super) waiting: u64,
     /// Whether it is committed on the fast path here, which is not durable: nobody may know.

@@ -114,18 +114,41 @@ impl Replica {
 
     /// Nothing was heard for long: what has not been heard of is recovered.
     pub(super) fn on_recover_timer(&mut self, out: &mut Out<Self>) {
-        let was_hurried = self.armed.recover.take() == Some(true);
-        let seating = &self.config.seating;
+        let waits = &self.config.waits;
+        let passed_ns = match self.armed.recover.take() {
+            Some(true) => waits.hurried_ns,
+            _ => waits.recover_ns,
+        };
+        let (seating, down) = (&self.config.seating, self.down);
         let stale = self.instances.iter_mut().filter_map(|(id, instance)| {
             let is_fresh = std::mem::take(&mut instance.is_fresh);
+            instance.silent_ns = if is_fresh {
+                0
+            } else {
+                instance.silent_ns + passed_ns
+            };
             let coordinator = seating.member(id.origin);
-            let is_down = coordinator.is_some_and(|member| self.down.contains(member));
-            let is_due = !was_hurried || is_down;
+            let is_down = coordinator.is_some_and(|member| down.contains(member));
+            let patience_ns = if is_down {
+                waits.hurried_ns
+            } else {
+                waits.recover_ns
+            };
             // Its coordinator says it again as long as it takes.
             let is_own = matches!(instance.lead, Lead::PreAccepting(_));
-            (!is_fresh && is_due && !is_own && !instance.is_committed()).then_some(*id)
+            let is_due = instance.silent_ns >= patience_ns && !is_own;
+            (is_due && !instance.is_committed()).then_some(*id)
         });
-        let stale: Vec<EntryId> = stale.take(RECOVERED_MAX).collect();
+        let mut stale: Vec<EntryId> = stale.collect();
+        // Those that others have names behind get their turn, too.
+        let last = self.recovered_last;
+        let turn = stale
+            .iter()
+            .position(|id| last.is_none_or(|last| *id > last))
+            .unwrap_or(0);
+        stale.rotate_left(turn);
+        stale.truncate(RECOVERED_MAX);
+        self.recovered_last = stale.last().copied().or(last);
         for id in stale {
             self.recover_instance(id, out);
         }

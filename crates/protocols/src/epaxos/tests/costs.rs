@@ -39,7 +39,7 @@ fn a_write_without_conflicts_takes_two_delays_anywhere() {
                 let kinds = ["commit", "pre-accept", "pre-accepted"];
                 let sent: Vec<_> = kinds.map(|kind| (kind, n - 1)).into();
                 let mut flushes = vec![1; n];
-                // It makes a fast commit durable before it tells anybody.
+                // It has an entry on disk before others hear of it, and a fast commit.
                 flushes[me] = 2;
                 assert_eq!(counts(&mut net), (sent, flushes), "3(n-1) of {n} members");
             }

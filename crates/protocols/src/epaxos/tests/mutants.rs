@@ -2,8 +2,8 @@
 
 use super::random::walk;
 use super::schedules::{
-    forgotten_commit, joined_and_not_accepted, kept_by_one_more, one_that_has_heard_nothing,
-    power_fails_before_the_flush, two_orphans, with,
+    forgotten_commit, forgotten_entry, joined_and_not_accepted, kept_by_one_more,
+    one_that_has_heard_nothing, power_fails_before_the_flush, two_orphans, with,
 };
 use crate::epaxos::mutants::is_pre_accept;
 use crate::epaxos::{Config, EPaxos, Fault};
@@ -32,6 +32,12 @@ fn no_validate() {
 #[should_panic(expected = "E4")]
 fn coordinator_forgets() {
     forgotten_commit(with(Fault::CoordinatorForgets));
+}
+
+#[test]
+#[should_panic(expected = "(E")]
+fn early_preaccept() {
+    forgotten_entry(with(Fault::EarlyPreAccept));
 }
 
 #[test]
@@ -65,13 +71,13 @@ fn lose_void() {
 }
 
 #[test]
-#[should_panic(expected = "")]
+#[should_panic(expected = "(E")]
 fn fast_quorum_1() {
     walks_of_roots(3, 100, |config| config.thresholds.fast -= 1);
 }
 
 #[test]
-#[should_panic(expected = "")]
+#[should_panic(expected = "(E")]
 fn slow_quorum_1() {
     walks_of_roots(3, 100, |config| config.thresholds.slow -= 1);
 }
@@ -91,7 +97,7 @@ fn hasty() {
 #[test]
 fn every_mutant_has_a_test_of_its_own() {
     let all = EPaxos::mutants();
-    assert_eq!(all.len(), 11);
+    assert_eq!(all.len(), 12);
     for mutant in all {
         if let Sabotage::Config(edit) = mutant.sabotage {
             let config = EPaxos::config(&super::net::seat(5, 0, &[])).unwrap();
