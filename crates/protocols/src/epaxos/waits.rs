@@ -61,7 +61,7 @@ impl Replica {
     /// Whether something may have to be said again.
     fn is_waiting(&self) -> bool {
         if self.is_silent {
-            return false;
+            return !self.instances.is_empty();
         }
         let is_stuck = self.has_requests() && !self.may_propose();
         let mut all = self.instances.values();
@@ -212,7 +212,12 @@ impl Replica {
     pub(super) fn on_retransmit(&mut self, out: &mut Out<Self>) {
         (self.armed.retransmit, self.armed.has_asked) = (false, false);
         self.ask_elsewhere_again(out);
-        if self.backoff.is_still() && !self.is_silent {
+        let is_still = self.backoff.is_still();
+        if is_still && self.is_silent {
+            // Whoever has delivered them gives it the log.
+            let open: Vec<EntryId> = self.instances.keys().copied().take(ASKED_MAX).collect();
+            self.say(self.config.seating.others(), Said::Ask(open), out);
+        } else if is_still {
             self.say_again(self.config.seating.others(), out);
         }
     }
