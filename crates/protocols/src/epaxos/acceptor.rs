@@ -176,7 +176,7 @@ impl Replica {
             return Vec::new();
         };
         let from = deps.after.max(self.table.since());
-        let all = self.table.conflicting(footprint, from);
+        let all = self.table.conflicting(id, footprint, from);
         let others = all.into_iter().filter(|other| *other != id);
         let others = others.filter(|other| !deps.ids.contains(other));
         others

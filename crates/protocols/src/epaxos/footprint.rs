@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 /// Buckets that an entry may touch without touching all.
 const BUCKETS_MAX: usize = 1024;
+/// Buckets of clients, apart from those of applications.
+pub(super) const OF_CLIENTS: u64 = 1 << 63;
 /// What a mark says.
 const MARK: &[u8] = &[0];
 /// What the entry says that reads go through the log with.
@@ -19,8 +21,9 @@ pub(super) enum Footprint {
     All,
     /// A mark: it has its place among marks and entries that touch everything, and makes nobody else wait.
     Mark,
-    /// These buckets, and at least one.
-    Buckets(Arc<[u32]>),
+    /// These buckets, and at least one: of the application, and of clients. A client says with a request which answers it
+    /// has; whoever is told that before an entry that was answered elsewhere would refuse its commands.
+    Buckets(Arc<[u64]>),
 }
 
 impl Footprint {
@@ -44,7 +47,8 @@ impl Footprint {
             else {
                 return Footprint::All;
             };
-            all.extend(buckets);
+            all.extend(buckets.into_iter().map(u64::from));
+            all.insert(OF_CLIENTS | command.id.client.0);
         }
         match all.len() {
             1..=BUCKETS_MAX => Footprint::Buckets(all.into_iter().collect()),

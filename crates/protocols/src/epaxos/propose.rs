@@ -69,7 +69,7 @@ impl Replica {
         instance.is_coordinating = true;
         if let Some(footprint) = &instance.footprint {
             let from = deps.after;
-            deps.ids.extend(self.table.conflicting(footprint, from));
+            deps.ids.extend(self.table.conflicting(id, footprint, from));
             deps.ids.remove(&id);
         }
         instance.lead = Lead::PreAccepting(PreAccepting::default());

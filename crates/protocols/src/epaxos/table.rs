@@ -1,6 +1,6 @@
 //! The dependency table: what is known here, by what it touches.
 
-use super::footprint::Footprint;
+use super::footprint::{Footprint, OF_CLIENTS};
 use super::state::Deps;
 use quorate_core::{EntryId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ const DELIVERED_MAX: usize = 256;
 #[derive(Clone, Hash, Debug)]
 pub(super) struct Table {
     /// By bucket: what touches it.
-    buckets: BTreeMap<u32, BTreeSet<EntryId>>,
+    buckets: BTreeMap<u64, BTreeSet<EntryId>>,
     /// Entries that touch everything.
     alls: BTreeSet<EntryId>,
     /// Marks, which touch what roots touch alone.
@@ -114,8 +114,14 @@ impl Table {
         self.since = since;
     }
 
-    /// What an entry of this footprint conflicts with: what is not delivered, and what is in slots from one on.
-    pub(super) fn conflicting(&self, footprint: &Footprint, from: Slot) -> BTreeSet<EntryId> {
+    /// What an entry conflicts with: what is not delivered, and what is in slots from one on. Entries that one start of
+    /// a replica formed do not conflict by their clients: its host has requests acknowledge nothing that is not decided.
+    pub(super) fn conflicting(
+        &self,
+        id: EntryId,
+        footprint: &Footprint,
+        from: Slot,
+    ) -> BTreeSet<EntryId> {
         let mut all: BTreeSet<EntryId> = self.alls.clone();
         match footprint {
             Footprint::All => {
@@ -124,10 +130,17 @@ impl Table {
             }
             Footprint::Mark => all.extend(&self.marks),
             Footprint::Buckets(buckets) => {
-                let known = buckets.iter().filter_map(|bucket| self.buckets.get(bucket));
-                all.extend(known.flatten());
+                for bucket in buckets.iter() {
+                    let is_of_client = *bucket & OF_CLIENTS != 0;
+                    let is_apart = |other: &&EntryId| {
+                        !is_of_client || (other.origin, other.boot) != (id.origin, id.boot)
+                    };
+                    let known = self.buckets.get(bucket).into_iter().flatten();
+                    all.extend(known.filter(is_apart));
+                }
             }
         }
+        all.remove(&id);
         all.retain(|id| self.delivered.get(id).is_none_or(|slot| *slot >= from));
         all
     }
@@ -135,7 +148,7 @@ impl Table {
     /// Adds to dependencies what an entry conflicts with here.
     pub(super) fn extend(&self, deps: &mut Deps, id: EntryId, footprint: &Footprint) {
         deps.after = deps.after.max(self.since);
-        deps.ids.extend(self.conflicting(footprint, deps.after));
+        deps.ids.extend(self.conflicting(id, footprint, deps.after));
         deps.ids.remove(&id);
     }
 

@@ -25,7 +25,7 @@ fn footprint(rng: &mut Rng) -> Footprint {
         0 => Footprint::All,
         1 => Footprint::Mark,
         _ => {
-            let buckets: BTreeSet<u32> = (0..rng.usize(1..3)).map(|_| rng.u32(0..3)).collect();
+            let buckets: BTreeSet<u64> = (0..rng.usize(1..3)).map(|_| rng.u64(0..3)).collect();
             Footprint::Buckets(buckets.into_iter().collect())
         }
     }
