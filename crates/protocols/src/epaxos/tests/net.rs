@@ -4,7 +4,9 @@
 use crate::epaxos::{Config, EPaxos, Message, Record, Replica, Said, Timer};
 use crate::registry::Protocol;
 use bytes::Bytes;
-use quorate_core::{Class, Command, Entry, Input, Introspect, Outcome, RequestId, Seat, Slot};
+use quorate_core::{
+    Class, ClientId, Command, Entry, Input, Introspect, Outcome, RequestId, Seat, Slot,
+};
 use quorate_testkit::{Cluster, Disagreement, Node, Packet, Watch};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -28,10 +30,10 @@ pub(super) struct Watched {
     ahead: Vec<Vec<Entry>>,
     /// By replica: to be executed, by slot.
     asked: Vec<BTreeMap<Slot, Entry>>,
-    /// Answers given ahead: the requests of the same key that went before.
-    answers: BTreeMap<RequestId, Vec<RequestId>>,
-    /// By request: the answers that had been given when it was asked for.
-    known: BTreeMap<RequestId, Vec<RequestId>>,
+    /// Answers given ahead: the numbers of the requests of the same key that went before.
+    answers: BTreeMap<RequestId, Vec<u64>>,
+    /// By request: the numbers of those of the same key that had been answered when it was asked for.
+    known: BTreeMap<RequestId, Vec<u64>>,
 }
 
 /// What a command touches: the key that is its first byte, or everything.
@@ -121,10 +123,10 @@ impl Watch<Replica> for Watched {
 
     fn on_reply(cluster: &mut Inner, me: usize, id: RequestId, outcome: Outcome) {
         if let Outcome::Applied(_, result) = &outcome {
-            let seqs = result
-                .chunks_exact(8)
-                .map(|it| u64::from_le_bytes(it.try_into().unwrap()));
-            let before = seqs.map(|seq| RequestId { seq, ..id }).collect();
+            let seqs = result.chunks_exact(8);
+            let before = seqs
+                .map(|it| u64::from_le_bytes(it.try_into().unwrap()))
+                .collect();
             cluster.watch.answers.insert(id, before);
         }
         cluster.nodes[me].replies.push((id, outcome));
@@ -150,7 +152,7 @@ impl Answers for Inner {
         for command in commands(this.as_ref()) {
             let earlier = before.iter().flat_map(|entry| commands(entry.as_ref()));
             let same = earlier.filter(|other| other.body == command.body);
-            let same: Vec<RequestId> = same.map(|other| other.id).collect();
+            let same: Vec<u64> = same.map(|other| other.id.seq).collect();
             if let Some(told) = self.watch.answers.get(&command.id) {
                 assert_eq!(
                     *told, same,
@@ -233,15 +235,26 @@ impl Net {
         }))
     }
 
-    /// A client writes a key.
+    /// A client writes a key; each member has its own.
     pub(super) fn set(&mut self, me: usize, key: u8) -> RequestId {
-        let body = Bytes::from(vec![key]);
-        let request = self.next_request();
-        let answered = self.watch.answers.keys().copied();
+        let answered = self.watch.answers.keys();
         let of_key = self.keys_of(key);
-        let known = answered.filter(|id| of_key.contains(id)).collect();
+        let known = answered
+            .filter(|id| of_key.contains(*id))
+            .map(|id| id.seq)
+            .collect();
+        let request = self.ask_by(ClientId(me as u64 + 1), me, Bytes::from(vec![key]));
         self.watch.known.insert(request, known);
-        self.submit(me, Class::Write, body, Vec::new())
+        request
+    }
+
+    /// A client asks for something at a member.
+    pub(super) fn ask_by(&mut self, client: ClientId, me: usize, body: Bytes) -> RequestId {
+        let mut command = self.command(Class::Write, body, Vec::new());
+        command.id.client = client;
+        let request = command.id;
+        self.step(me, Input::Submit(vec![command]));
+        request
     }
 
     /// Requests for a key so far, as far as they are in somebody's log or ahead of it.

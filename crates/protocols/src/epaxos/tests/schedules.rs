@@ -3,7 +3,7 @@
 use super::net::{A, B, C, D, E, Net};
 use crate::epaxos::{Config, Fault, Record, Timer};
 use crate::shared::faults::Faults;
-use quorate_core::{Input, Introspect, RequestId};
+use quorate_core::{ClientId, Input, Introspect, RequestId};
 
 pub(super) fn with(fault: Fault) -> impl Fn(&mut Config) {
     move |config| config.faults = Faults::only(fault)
@@ -59,7 +59,10 @@ pub(super) fn joined_and_not_accepted(edit: impl Fn(&mut Config)) {
     assert_eq!(net.nodes[C].log.len(), 2);
     net.lose_all();
     net.die(C);
-    net.recover(B);
+    for _ in 0..2 {
+        net.recover(B);
+        net.run();
+    }
     let last = net.set_all(B);
     net.settle(&[last]);
 }
@@ -390,4 +393,20 @@ fn es12_an_entry_that_comes_again_when_it_is_delivered_is_not_ordered_again() {
     let last = net.set_all(B);
     net.settle(&[last]);
     assert!([A, B, C].iter().all(|me| net.times(*me, first) == 1));
+}
+
+/// A client has its answer, and asks at another member for something else, saying that it has it.
+#[test]
+fn what_one_client_asks_for_at_two_members_is_in_order() {
+    let mut net = Net::new(3, &[]);
+    let client = ClientId(9);
+    let first = net.ask_by(client, A, vec![1].into());
+    net.pass_kind("pre-accept", A, C);
+    net.pass_kind("pre-accepted", C, A);
+    assert!(net.is_answered(A, first));
+    net.lose_all();
+    let second = net.ask_by(client, B, vec![2].into());
+    net.settle(&[first, second]);
+    let place = |request| net.nodes[C].slots_of(request).next();
+    assert!(place(first) < place(second));
 }
