@@ -21,8 +21,8 @@ pub(super) enum Footprint {
     All,
     /// A mark: it has its place among marks and entries that touch everything, and makes nobody else wait.
     Mark,
-    /// These buckets, and at least one: of the application, and of clients. A client says with a request which answers it
-    /// has; whoever is told that before an entry that was answered elsewhere would refuse its commands.
+    /// These buckets, and at least one: of the application, and of clients. A client says with a request which answers
+    /// it has; whoever is told that before an entry that was answered elsewhere would refuse its commands.
     Buckets(Arc<[u64]>),
 }
 

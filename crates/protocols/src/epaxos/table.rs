@@ -114,8 +114,9 @@ impl Table {
         self.since = since;
     }
 
-    /// What an entry conflicts with: what is not delivered, and what is in slots from one on. Entries that one start of
-    /// a replica formed do not conflict by their clients: its host has requests acknowledge nothing that is not decided.
+    /// What an entry conflicts with: what is not delivered, and what is in slots from one on. Entries that one start
+    /// of a replica formed do not conflict by their clients: its host has requests acknowledge nothing that is not
+    /// decided.
     pub(super) fn conflicting(
         &self,
         id: EntryId,
