@@ -50,8 +50,8 @@ tests() {
 }
 
 models() {
-  for protocol in rabia multi-paxos raft rs-paxos racos chora nezha mencius fast-paxos nopaxos domino; do
-  for protocol in rabia multi-paxos raft rs-paxos racos chora nezha mencius fast-paxos nopaxos epaxos; do
+  for protocol in rabia multi-paxos raft rs-paxos racos chora nezha mencius fast-paxos nopaxos \
+    domino epaxos; do
     "$LAB" model --protocol "$protocol" "$model"
   done
 }

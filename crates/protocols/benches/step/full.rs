@@ -24,7 +24,7 @@ struct Setting {
     paper: Option<[f64; 3]>,
 }
 
-const SETTINGS: [Setting; 8] = [
+const SETTINGS: [Setting; 9] = [
     Setting {
         name: "multi-paxos",
         protocol: "multi-paxos",
@@ -79,6 +79,11 @@ const SETTINGS: [Setting; 8] = [
     Setting {
         name: "domino",
         protocol: "domino",
+        params: &[("batch_commands", "1"), ("outstanding", "64")],
+        are_all_asked: true,
+        paper: None,
+    },
+    Setting {
         name: "epaxos, all conflicting",
         protocol: "epaxos",
         params: &[("batch_commands", "1"), ("outstanding", "64")],

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!([1, 3, 5, 7].map(of), expected);
         for n in 1..=64 {
             let (f, e, slow, fast) = of(n);
-            assert!(n >= 2 * f + 1 && n + 1 >= 2 * e + f, "{n} members");
+            assert!(n > 2 * f && n + 1 >= 2 * e + f, "{n} members");
             assert!(slow + slow > n && fast + slow > n && e <= f, "{n} members");
         }
     }

@@ -175,6 +175,10 @@ pub struct Kept {
 
 /// What must survive a crash before a message that rests on it leaves.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every record is an instance"
+)]
 pub enum Record {
     /// An instance, as it is now.
     Instance(Kept),

@@ -3,6 +3,7 @@
 use super::config::{self, Config};
 use super::messages;
 use super::{Replica, describe, mutants};
+use crate::rabia::weak_mvc::BRANCHES as WEAK_MVC;
 use crate::registry::{Layers, Mutant, Protocol};
 use crate::shared::words::{described_by, plain_protocol};
 use quorate_core::Epoch;
@@ -43,19 +44,21 @@ const VARIATIONS: &[(&str, &[&str])] = &[
     ("rtt_us", &["50", "20000"]),
 ];
 
-/// The rare branches of the machine, after those of Weak-MVC.
-const BRANCHES: &[&str] = &[
-    "adopt wait expired",
-    "coin tossed",
-    "double decision skipped",
-    "grace expired",
-    "need sent",
-    "no vote at all",
-    "outcome told",
-    "pool share full",
-    "rejoined",
-    "vote adopted",
-    "vote hold expired",
+/// The rare branches of the machine: those of Weak-MVC, then its own.
+const BRANCHES: &[&str] = &{
+    let mut all = [""; WEAK_MVC.len() + OWN_BRANCHES.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = match at.checked_sub(WEAK_MVC.len()) {
+            None => WEAK_MVC[at],
+            Some(own) => OWN_BRANCHES[own],
+        };
+        at += 1;
+    }
+    all
+};
+
+const OWN_BRANCHES: &[&str] = &[
     "acknowledgement lost with its disk",
     "number of a loss was taken",
     "old roster refused",

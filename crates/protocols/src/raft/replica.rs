@@ -172,7 +172,13 @@ impl Replica {
             Message::Behind(behind) => self.on_behind(from, behind, out),
             Message::Newer { term } => self.see_term(term, out),
             Message::Led { upto } => self.on_led(from, upto, out),
-            Message::Ask { next, until } => self.on_ask(from, next, until, out),
+            // A peer waits for something. What its log has beyond the end of the leader's was not committed, and
+            // is cut off when these slots end as no-ops.
+            Message::Ask { next, until } => {
+                self.tell(from, next, out);
+                self.fill(until, out);
+                self.note_wanted();
+            }
             Message::Rejoin { life, next } => self.on_rejoin(from, life, next, out),
             Message::RejoinA(answer) => self.on_rejoin_a(from, &answer, out),
             Message::ReadQ(query) => self.on_read_q(from, query, out),

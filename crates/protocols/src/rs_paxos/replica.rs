@@ -216,7 +216,13 @@ impl Replica {
                 claim,
                 earlier,
             } => self.on_commit(from, ballot, claim, &earlier, out),
-            Message::Ask { next, until } => self.on_ask(from, next, until, out),
+            // A peer waits for something. What it has accepted beyond the end of the log of a leader that did
+            // not hear of it was not chosen; its slot ends as a no-op.
+            Message::Ask { next, until } => {
+                self.tell(from, next, out);
+                self.fill(until, out);
+                self.note_wanted();
+            }
             Message::Rejoin { life, next } => self.on_rejoin(from, life, next, out),
             Message::RejoinA(answer) => self.on_rejoin_a(from, &answer, out),
             Message::ReadQ {

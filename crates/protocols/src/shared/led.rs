@@ -227,6 +227,12 @@ pub(crate) trait Led: Rejoins + Machine<Timer = Timer> {
         }
     }
 
+    /// Has the timers run that somebody needs: to say things again, and to find a leader.
+    fn watch_led(&mut self, out: &mut Out<Self>) {
+        self.watch_repeats(out);
+        self.watch_leader(out);
+    }
+
     /// Has the retransmission timer run while something may have to be said again.
     fn watch_repeats(&mut self, out: &mut Out<Self>) {
         let is_busy = match self.standing() {
