@@ -22,18 +22,20 @@ pub(super) static ALL: &[Scope] = &[
     Scope {
         name: "n3-write",
         what: "a write in a lane of its own",
-        quick: true,
         requests: &[write(1)],
         slots: 1,
+        states: &[5_094_788],
         ..LANES
     },
     Scope {
         name: "n3-fast",
         what: "a write in the fast lane",
+        quick: true,
         params: &[],
         requests: &[write(1)],
         slots: 1,
         depth: 0,
+        states: &[49_792],
         ..LANES
     },
     Scope {

@@ -7,6 +7,7 @@ use crate::scope::{Disks, Scope, read, write};
 /// What they have in common: everything conflicts.
 const CONFLICTING: Scope = Scope {
     protocol: "epaxos",
+    params: &[],
     requests: &[write(0), write(1)],
     slots: 2,
     depth: 1,
