@@ -21,8 +21,18 @@ const CONFLICTING: Scope = Scope {
 pub(super) static ALL: &[Scope] = &[
     Scope {
         name: "n3-write",
-        what: "a write, and whoever may recover it",
+        what: "a write, and nobody recovers it",
         quick: true,
+        requests: &[write(1)],
+        slots: 1,
+        timers: &[],
+        fires: 0,
+        depth: 0,
+        ..CONFLICTING
+    },
+    Scope {
+        name: "n3-recovered",
+        what: "a write, and whoever may recover it",
         requests: &[write(1)],
         slots: 1,
         ..CONFLICTING
