@@ -45,25 +45,40 @@ impl Chart {
     #[must_use]
     pub fn render(&self) -> String {
         let rows = self.panels.len().div_ceil(2) as f64;
-        let height = HEAD + rows * ROW + self.foot.len() as f64 * LINE + MARGIN;
-        let width = 2.0 * (PANEL_WIDTH + MARGIN) + MARGIN;
-        let mut svg = Svg::new(width, height, STYLE);
+        let legend = self.legend();
+        let last_y = legend.last().map_or(LEGEND_Y, |(_, y)| *y);
+        let head = HEAD + last_y - LEGEND_Y;
+        let height = head + rows * ROW + self.foot.len() as f64 * LINE + MARGIN;
+        let mut svg = Svg::new(WIDTH, height, STYLE);
         svg.text((MARGIN, 26.0), "head", &self.head);
-        let mut x = MARGIN;
-        for series in &self.series {
-            svg.rect((x, 38.0), (12.0, 12.0), series.color);
-            svg.text((x + 18.0, 49.0), "legend", &series.name);
-            x += LEGEND_WIDTH_MIN.max(40.0 + series.name.len() as f64 * LETTER);
+        for (series, (x, y)) in self.series.iter().zip(legend) {
+            svg.rect((x, y), (12.0, 12.0), series.color);
+            svg.text((x + 18.0, y + 11.0), "legend", &series.name);
         }
         for (at, panel) in self.panels.iter().enumerate() {
             let left = MARGIN + (at % 2) as f64 * (PANEL_WIDTH + MARGIN);
-            panel.draw(&mut svg, &self.series, left, HEAD + (at / 2) as f64 * ROW);
+            panel.draw(&mut svg, &self.series, left, head + (at / 2) as f64 * ROW);
         }
         for (at, words) in self.foot.iter().enumerate() {
-            let y = HEAD + rows * ROW + at as f64 * LINE;
+            let y = head + rows * ROW + at as f64 * LINE;
             svg.text((MARGIN, y), "foot", words);
         }
         svg.finish()
+    }
+
+    /// Where each series stands in the legend, which takes as many lines as it needs.
+    fn legend(&self) -> Vec<(f64, f64)> {
+        let (mut x, mut y) = (MARGIN, LEGEND_Y);
+        let mut places = Vec::new();
+        for series in &self.series {
+            let width = LEGEND_WIDTH_MIN.max(40.0 + series.name.len() as f64 * LETTER);
+            if x > MARGIN && x + width > WIDTH {
+                (x, y) = (MARGIN, y + LINE);
+            }
+            places.push((x, y));
+            x += width;
+        }
+        places
     }
 }
 
@@ -132,6 +147,8 @@ const STYLE: &str = "\
 ";
 const MARGIN: f64 = 20.0;
 const HEAD: f64 = 70.0;
+const LEGEND_Y: f64 = 38.0;
+const WIDTH: f64 = 2.0 * (PANEL_WIDTH + MARGIN) + MARGIN;
 const TITLE: f64 = 26.0;
 const AXIS: f64 = 62.0;
 const PANEL_WIDTH: f64 = 540.0;
@@ -155,6 +172,25 @@ mod tests {
             name: name.into(),
             bars: bars.to_vec(),
         }
+    }
+
+    #[test]
+    fn a_legend_that_is_too_long_for_a_line_takes_another() {
+        let chart = |count: usize| Chart {
+            head: "rates".into(),
+            series: (0..count)
+                .map(|at| Series {
+                    name: format!("series {at}"),
+                    color: "#0072b2",
+                })
+                .collect(),
+            panels: Vec::new(),
+            foot: Vec::new(),
+        };
+        let places = chart(15).legend();
+        assert!(places.iter().all(|(x, _)| x + LEGEND_WIDTH_MIN <= WIDTH));
+        assert_eq!(places.last(), Some(&(MARGIN + 300.0, LEGEND_Y + LINE)));
+        assert!(chart(11).legend().iter().all(|(_, y)| *y == LEGEND_Y));
     }
 
     #[test]

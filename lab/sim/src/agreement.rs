@@ -26,11 +26,10 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// Nothing was said yet, by replicas that start with this protocol. EPaxos answers when it knows what conflicting
-    /// commands are before one; of the others, some may come before it, too.
-    pub(crate) fn of(protocol: &str) -> Self {
+    /// Nothing was said yet, by replicas that start with a protocol whose answers name slots, or do not.
+    pub(crate) fn new(answers_name_slots: bool) -> Self {
         Agreement {
-            are_slots_vague: protocol == "epaxos",
+            are_slots_vague: !answers_name_slots,
             ..Agreement::default()
         }
     }

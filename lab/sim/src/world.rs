@@ -56,6 +56,8 @@ pub(crate) struct Setup<'a, M: Machine> {
     pub(crate) branches: &'a [&'static str],
     /// Crashes a cluster survives that loses its promises with each.
     pub(crate) failures_survived: usize,
+    /// Whether answers ahead of the decision name slots.
+    pub(crate) answers_name_slots: bool,
     /// A deliberate fault of the hosts.
     pub(crate) flaw: Option<Flaw>,
     /// One of the application.
@@ -253,7 +255,7 @@ impl<'a, M: Machine, A: Subject> World<'a, M, A> {
             gateways,
             nemesis: Nemesis::new(setup.seed),
             forgotten: None,
-            agreement: Agreement::of(setup.protocol),
+            agreement: Agreement::new(setup.answers_name_slots),
             counted: 1,
             trace: Trace::new(setup.watch.lines.clone()),
             meter: setup.schedule.steady.is_some().then(Meter::default),

@@ -107,6 +107,15 @@ impl<M: Plain> Node<M> {
         commands.filter_map(is_it)
     }
 
+    /// The machine's first answer to a request, if there is one.
+    #[must_use]
+    pub fn outcome(&self, request: RequestId) -> Option<&Outcome> {
+        let mut replies = self.replies.iter();
+        replies
+            .find(|(id, _)| *id == request)
+            .map(|(_, outcome)| outcome)
+    }
+
     /// How often a request is in the decided log.
     #[must_use]
     pub fn times(&self, request: RequestId) -> usize {

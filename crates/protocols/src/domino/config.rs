@@ -38,7 +38,7 @@ pub struct Config {
     pub thresholds: Thresholds,
     /// The fault of a mutant.
     pub faults: Faults<Fault>,
-    /// Where entries go (`way`).
+    /// The lanes that entries go to: the fast one, own ones, or what is predicted to be faster (`way`).
     pub way: Way,
     /// Whether a stamp in the fast lane waits for all members instead of a fast quorum (`predict`).
     pub waits_for_all: bool,

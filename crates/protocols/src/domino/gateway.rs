@@ -22,7 +22,7 @@ pub(super) struct Ballotted {
     pub(super) is_kept: bool,
 }
 
-/// Where an own entry stands.
+/// The position that an own entry has, and what members said of it there.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Standing {
     /// Where, if anywhere: the fast lane or the own one.

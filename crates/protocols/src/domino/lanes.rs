@@ -120,11 +120,11 @@ pub(super) struct Lane {
     pub(super) told: Stamp,
     /// Entries that were heard of, with the positions they are for.
     pub(super) bodies: BTreeMap<(Stamp, EntryId), Entry>,
-    /// What this replica is to it.
+    /// The part that this replica has in filling the lane.
     pub(super) lead: Lead,
-    /// Who fills it was heard since the last election timer.
+    /// The member that fills the lane was heard since the last election timer.
     pub(super) is_heard: bool,
-    /// Something was decided since then.
+    /// Something of the lane was decided since the last election timer.
     pub(super) has_moved: bool,
     /// Election timers in a row at which it was heard and nothing had moved.
     pub(super) strikes: u32,
@@ -171,8 +171,8 @@ impl Lane {
         }
     }
 
-    /// Somebody has promised this ballot: whoever leads by a lower one, or wants to, does no more. Says whether this
-    /// replica did.
+    /// Somebody has promised this ballot: this replica does not lead by a lower one any more, nor wants to. Says
+    /// whether it did one of the two.
     pub(super) fn see(&mut self, ballot: Ballot) -> bool {
         self.highest = self.highest.max(ballot);
         let own = match &self.lead {

@@ -268,9 +268,9 @@ pub enum Message {
 pub struct LaneRecord {
     /// The lane that this is about.
     pub lane: LaneNo,
-    /// What is promised.
+    /// The highest ballot that is promised in the lane.
     pub promised: Ballot,
-    /// What is accepted.
+    /// The stretches of the lane in which something is accepted, each with its ballot.
     pub steps: Vec<Step>,
     /// The fast round, if this is the fast lane.
     pub round: Option<Round>,

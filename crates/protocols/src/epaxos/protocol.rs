@@ -13,6 +13,8 @@ impl Protocol for EPaxos {
     const NAME: &'static str = "epaxos";
     const GRADE: Grade = Grade::Measurement;
     const LEVEL: u32 = 8;
+    // What conflicts with a command is known by then; of other commands, some may come before it, too.
+    const ANSWERS_NAME_SLOTS: bool = false;
 
     plain_protocol!();
     described_by!(describe);

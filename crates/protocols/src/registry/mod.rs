@@ -38,6 +38,9 @@ pub trait Protocol: 'static {
         + Send
         + 'static;
 
+    /// Whether an answer that is given before its slot is decided names the slot that the command comes to be in.
+    const ANSWERS_NAME_SLOTS: bool = true;
+
     /// Checks an epoch's parameters and gives the configuration of one seat in it. The error
     /// says which parameter is wrong and what would be right.
     fn config(seat: &Seat) -> Result<<Self::Machine as Machine>::Config, String>;

@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use quorate_load::load::{Job, LoadArgs, ReadArgs, VerifyArgs};
 use quorate_load::report::Report;
 use quorate_protocols::yardsticks;
-use quorate_sim::per_write::Way;
+use quorate_sim::per_write::{Crowd, Way};
 use quorate_tooling::tables::median;
 
 /// Bytes of a value.
@@ -16,9 +16,8 @@ const VALUE_BYTES: usize = 256;
 /// What so many clients saw: medians of all turns.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct OnMachine {
-    pub(super) clients: u32,
-    pub(super) writes_per_second: f64,
-    pub(super) p50_us: f64,
+    #[serde(flatten)]
+    pub(super) crowd: Crowd,
     /// CPU time of all replicas for a write, us.
     pub(super) cpu_us: f64,
 }
@@ -64,9 +63,11 @@ fn of_turns(clients: u32, reports: &[Report]) -> OnMachine {
         servers.map_or(f64::NAN, |servers| servers.cpu_us_per_op)
     };
     OnMachine {
-        clients,
-        writes_per_second: middle(&|report| report.per_second),
-        p50_us: middle(&|report| report.latency.p50_ns as f64 / 1e3),
+        crowd: Crowd {
+            clients,
+            writes_per_second: middle(&|report| report.per_second),
+            p50_us: middle(&|report| report.latency.p50_ns as f64 / 1e3),
+        },
         cpu_us: middle(&cpu_us),
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{ProtocolsArgs, Row};
 use quorate_plot::{Chart, Group, Panel, Series};
+use quorate_sim::per_write::Crowd;
 use quorate_tooling::tables::wrapped;
 use quorate_tooling::units::{show_count, show_ns};
 
@@ -83,10 +84,8 @@ fn crowds(args: &ProtocolsArgs, rows: &[Row]) -> String {
     );
     for row in rows {
         let mut cells = vec![row.name.to_owned()];
-        let virtually = row.in_virtual_time.iter();
-        cells.extend(virtually.map(|crowd| cell(crowd.writes_per_second, crowd.p50_us)));
-        let really = row.on_this_machine.iter();
-        cells.extend(really.map(|crowd| cell(crowd.writes_per_second, crowd.p50_us)));
+        let crowds = virtually(row).into_iter().chain(really(row));
+        cells.extend(crowds.map(|crowd| cell(&crowd)));
         let last = row.on_this_machine.last();
         cells.extend(last.map(|crowd| format!("{:.0}", crowd.cpu_us)));
         let _ = writeln!(text, "| {} |", cells.join(" | "));
@@ -94,12 +93,23 @@ fn crowds(args: &ProtocolsArgs, rows: &[Row]) -> String {
     text
 }
 
-fn cell(writes_per_second: f64, p50_us: f64) -> String {
+fn cell(crowd: &Crowd) -> String {
     format!(
         "{}/s, {}",
-        show_count(writes_per_second),
-        show_ns((p50_us * 1e3) as u64)
+        show_count(crowd.writes_per_second),
+        show_ns((crowd.p50_us * 1e3) as u64)
     )
+}
+
+/// The figures of a row in virtual time, by number of clients.
+fn virtually(row: &Row) -> Vec<Crowd> {
+    row.in_virtual_time.clone()
+}
+
+/// The figures of a row on this machine, by number of clients; none if there were no processes.
+fn really(row: &Row) -> Vec<Crowd> {
+    let runs = row.on_this_machine.iter();
+    runs.map(|run| run.crowd).collect()
 }
 
 /// With one digit, if it needs one.
@@ -121,24 +131,12 @@ fn grouped(number: f64) -> String {
     text
 }
 
-/// A place's figures of a row, by number of clients.
-type Place = fn(&Row) -> Vec<(u32, f64, f64)>;
+/// The figures of a row in one place.
+type Place = fn(&Row) -> Vec<Crowd>;
 
 /// Throughput and latency by clients, in virtual time and on this machine.
 pub(super) fn picture(args: &ProtocolsArgs, rows: &[Row]) -> String {
-    let virtually: Place = |row| {
-        let crowds = row.in_virtual_time.iter();
-        crowds
-            .map(|crowd| (crowd.clients, crowd.writes_per_second, crowd.p50_us))
-            .collect()
-    };
-    let really: Place = |row| {
-        let crowds = row.on_this_machine.iter();
-        crowds
-            .map(|crowd| (crowd.clients, crowd.writes_per_second, crowd.p50_us))
-            .collect()
-    };
-    let mut places = vec![("in virtual time", virtually)];
+    let mut places: Vec<(&str, Place)> = vec![("in virtual time", virtually)];
     if !args.no_processes {
         places.push(("on this machine", really));
     }
@@ -146,20 +144,12 @@ pub(super) fn picture(args: &ProtocolsArgs, rows: &[Row]) -> String {
     for (name, of) in places {
         panels.push(Panel {
             title: format!("writes a second, {name} (more is better)"),
-            groups: groups(args, rows, |row| {
-                let figures = of(row).into_iter();
-                figures.map(|(clients, rate, _)| (clients, rate)).collect()
-            }),
+            groups: groups(args, rows, of, |crowd| crowd.writes_per_second),
             show: show_count,
         });
         panels.push(Panel {
             title: format!("p50, {name} (less is better)"),
-            groups: groups(args, rows, |row| {
-                let figures = of(row).into_iter();
-                figures
-                    .map(|(clients, _, p50_us)| (clients, p50_us))
-                    .collect()
-            }),
+            groups: groups(args, rows, of, |crowd| crowd.p50_us),
             show: |us| show_ns((us * 1e3) as u64),
         });
     }
@@ -178,18 +168,19 @@ pub(super) fn picture(args: &ProtocolsArgs, rows: &[Row]) -> String {
     chart.render()
 }
 
-fn groups(args: &ProtocolsArgs, rows: &[Row], of: impl Fn(&Row) -> Vec<(u32, f64)>) -> Vec<Group> {
+fn groups(args: &ProtocolsArgs, rows: &[Row], of: Place, figure: fn(&Crowd) -> f64) -> Vec<Group> {
+    let bars = |clients: u32| {
+        let rows = rows.iter().enumerate();
+        let crowds = rows.flat_map(|(at, row)| of(row).into_iter().map(move |crowd| (at, crowd)));
+        let own = crowds.filter(|(_, crowd)| crowd.clients == clients);
+        own.map(|(at, crowd)| (at, figure(&crowd))).collect()
+    };
     let group = |clients: &u32| Group {
-        name: format!("{clients} clients"),
-        bars: rows
-            .iter()
-            .enumerate()
-            .flat_map(|(at, row)| {
-                let figures = of(row).into_iter();
-                let own = figures.filter(|(of, _)| of == clients);
-                own.map(move |(_, figure)| (at, figure)).collect::<Vec<_>>()
-            })
-            .collect(),
+        name: match clients {
+            1 => "1 client".to_owned(),
+            _ => format!("{clients} clients"),
+        },
+        bars: bars(*clients),
     };
     args.clients.iter().map(group).collect()
 }

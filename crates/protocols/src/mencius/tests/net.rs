@@ -160,9 +160,7 @@ impl Net {
     }
 
     pub(super) fn outcome(&self, me: usize, request: RequestId) -> Option<Outcome> {
-        let mut replies = self.nodes[me].replies.iter();
-        let reply = replies.find(|(id, _)| *id == request);
-        reply.map(|(_, outcome)| outcome.clone())
+        self.nodes[me].outcome(request).cloned()
     }
 
     pub(super) fn count(&self, name: &str) -> usize {

@@ -192,10 +192,7 @@ impl Net {
     }
 
     pub(super) fn outcome(&self, me: usize, request: RequestId) -> Option<Outcome> {
-        let mut replies = self.nodes[me].replies.iter();
-        replies
-            .find(|(id, _)| *id == request)
-            .map(|(_, outcome)| outcome.clone())
+        self.nodes[me].outcome(request).cloned()
     }
 
     pub(super) fn count(&self, name: &str) -> usize {
