@@ -32,6 +32,8 @@ fi
 lints() {
   cargo fmt --all --check
   cargo clippy --workspace --all-targets --quiet -- -D warnings
+  # Without yardsticks, as programs have them: the workspace has the features of its laboratory.
+  cargo clippy -p quorate-protocols --quiet -- -D warnings
   # The pages of the crate that programs embed, and of those that it needs.
   RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --quiet -p quorate -p quorate-core -p quorate-protocols \
     -p quorate-host -p quorate-server -p quorate-tls -p quorate-erasure

@@ -6,6 +6,7 @@
 pub mod chora;
 #[cfg(feature = "yardsticks")]
 pub mod domino;
+#[cfg(feature = "yardsticks")]
 pub mod epaxos;
 #[cfg(feature = "yardsticks")]
 pub mod fast_paxos;

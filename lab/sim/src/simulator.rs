@@ -298,9 +298,7 @@ impl Visitor for Chosen {
             known,
         } = self;
         let epoch = sample_epoch(P::NAME, replicas, durability, &params);
-        for index in 0..replicas {
-            P::config(&seat(&epoch, index))?;
-        }
+        (0..replicas).try_for_each(|index| P::config(&seat(&epoch, index)).map(drop))?;
         let failures_survived = P::failures_survived(&epoch);
         let mix = schedule.mix.clone();
         let fault = match &mutant {
