@@ -1,10 +1,13 @@
 //! How an exchange on this machine is set up, and where its processes are reached.
 
 use quorate::{Durability, Protocol};
+use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, socket, sockopt};
 use std::io;
-use std::net::TcpListener;
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The ports among which free ones are looked for.
 const FREE_PORTS: Range<u16> = 10_000..30_000;
@@ -103,18 +106,14 @@ impl Places {
     /// Why there are none.
     pub fn free(options: &ExchangeOptions) -> io::Result<Places> {
         let count = port_count(options);
-        let first = fastrand::u16(FREE_PORTS);
-        let tried = (first..FREE_PORTS.end).chain(FREE_PORTS.start..first);
-        // All of them are taken at a time, so that no port comes twice.
-        let free = tried.filter_map(|port| {
-            let taken = TcpListener::bind(("127.0.0.1", port)).ok()?;
-            Some((port, taken))
-        });
-        let free: Vec<(u16, TcpListener)> = free.take(count).collect();
+        let free: Vec<u16> = untried_ports()
+            .filter(|port| is_free(*port))
+            .take(count)
+            .collect();
         if free.len() < count {
             return Err(io::Error::other(format!("{count} ports are not free")));
         }
-        let mut ports = free.iter().map(|(port, _)| *port);
+        let mut ports = free.into_iter();
         Ok(Places::at(options, || ports.next().unwrap_or(u16::MAX)))
     }
 
@@ -133,6 +132,26 @@ impl Places {
             fixes: addresses(options.gateways),
         }
     }
+}
+
+/// Ports that this process has not looked at yet, or all of them once more: nobody who looks at the same moment gets the
+/// same, though nobody listens yet.
+fn untried_ports() -> impl Iterator<Item = u16> {
+    static LOOKED_AT: OnceLock<AtomicU16> = OnceLock::new();
+    let next = LOOKED_AT.get_or_init(|| AtomicU16::new(fastrand::u16(..)));
+    FREE_PORTS
+        .map(|_| FREE_PORTS.start + next.fetch_add(1, Ordering::Relaxed) % FREE_PORTS.len() as u16)
+}
+
+/// Whether nobody listens at a port. It is bound for that and not listened at: whoever connects to it at this moment,
+/// in wait for the process that is to be there, must not reach this one.
+fn is_free(port: u16) -> bool {
+    let try_it = || {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+    };
+    try_it().is_ok()
 }
 
 /// How many ports an exchange takes.

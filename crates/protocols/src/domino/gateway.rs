@@ -157,6 +157,9 @@ impl Replica {
         let lag_ns = self.gateway.lags.one_way(enough, n, default_ns);
         let stamp = self.time().0.saturating_add(lag_ns);
         let stamp = Stamp(stamp).max(self.gateway.last.next());
+        if stamp > Stamp::LAST {
+            return None;
+        }
         self.gateway.last = stamp;
         let proposal = Proposal {
             stamp,

@@ -11,6 +11,10 @@ use std::fmt;
 pub struct Stamp(pub u64);
 
 impl Stamp {
+    /// The last position there is: no clock shows it before the year 2116, and whoever says more lies. No replica gives
+    /// an entry a position behind it, even where all before it are taken.
+    pub(super) const LAST: Stamp = Stamp(1 << 62);
+
     /// The position behind this one.
     pub(super) fn next(self) -> Stamp {
         Stamp(self.0.saturating_add(1))

@@ -43,6 +43,9 @@ impl Replica {
         let stamp = Stamp(self.clock_ns)
             .max(behind.next())
             .max(self.walk.next());
+        if stamp > Stamp::LAST {
+            return None;
+        }
         self.keep_body(no, stamp, entry.clone());
         self.own.last = stamp;
         self.own.used.insert(stamp);

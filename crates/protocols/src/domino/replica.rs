@@ -353,7 +353,8 @@ impl Replica {
     /// Stamps up to this one, and some behind it, are written down before they are used.
     pub(super) fn reserve(&mut self, until: Stamp, out: &mut Out<Self>) {
         if until > self.reserved {
-            self.reserved = Stamp(until.0.saturating_add(self.config.reserve_ns));
+            let further = Stamp(until.0.saturating_add(self.config.reserve_ns));
+            self.reserved = further.min(Stamp::LAST);
             let lsn = out.persist(Record::Reserve(self.reserved));
             self.disk.push(lsn, Written::Reserve(self.reserved));
         }

@@ -13,7 +13,11 @@ impl Wire for Stamp {
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, WireError> {
-        input.varint().map(Stamp)
+        let stamp = Stamp(input.varint()?);
+        match stamp <= Stamp::LAST {
+            true => Ok(stamp),
+            false => Err(WireError::Range("time")),
+        }
     }
 }
 

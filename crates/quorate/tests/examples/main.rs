@@ -8,8 +8,8 @@
 mod api;
 mod services;
 
+use quorate_tooling::ports::free_ports;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -88,24 +88,10 @@ impl Drop for Counter {
     }
 }
 
-/// A port that is free at this moment together with those so far behind it.
-fn free_port(behind: &[u16]) -> u16 {
-    let of_anybody = || {
-        // The port itself stays taken while those behind it are looked at.
-        let taken = TcpListener::bind("127.0.0.1:0").ok()?;
-        let port = taken.local_addr().ok()?.port();
-        let free = behind
-            .iter()
-            .map(|far| TcpListener::bind(("127.0.0.1", port.checked_add(*far)?)).ok());
-        free.collect::<Option<Vec<_>>>().map(|_| port)
-    };
-    std::iter::repeat_with(of_anybody).flatten().next().unwrap()
-}
-
 #[test]
 fn the_count_goes_on_without_a_process_that_was_killed_and_it_catches_up() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port(&[1, 2, 3]);
+    let port = free_ports(4).unwrap();
     let start = |id| Counter::start(folder.path(), id, port);
     let mut counters = [start(1), start(2), start(3)];
     for (id, counter) in (1..).zip(&mut counters) {

@@ -1,6 +1,7 @@
 //! The queue of jobs, and the locks over HTTP, with a replica that is lost; and all ways into a cluster.
 
-use super::{PATIENCE, free_port, program};
+use super::{PATIENCE, program};
+use quorate_tooling::ports::free_ports;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
@@ -94,7 +95,7 @@ impl Drop for Locks {
 #[test]
 fn a_lock_goes_to_the_next_with_a_higher_token_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port(&[1, 2, 3, 11, 12, 13]);
+    let port = free_ports(14).unwrap();
     let mut nodes: Vec<_> = (1..=3)
         .map(|id| Locks::begin(folder.path(), id, port))
         .collect();
@@ -125,7 +126,7 @@ fn a_lock_goes_to_the_next_with_a_higher_token_after_a_kill() {
 /// Each way goes on with the sum of the one before it.
 #[test]
 fn a_node_a_gateway_and_a_linked_one_write_to_the_same_counter() {
-    let port = free_port(&[1, 2, 3, 11, 12, 13, 20]).to_string();
+    let port = free_ports(21).unwrap().to_string();
     let output = Command::new(program("gateways"))
         .args(["measure", &port, "50"])
         .output()

@@ -1,8 +1,9 @@
 //! Nasty schedules, by name. Those that show a broken rule take what breaks it.
 
 use super::net::{A, B, C, Net};
-use crate::domino::{Config, Message, Record, Timer};
+use crate::domino::{Ask, Config, Mark, Message, Record, Stamp, Timer};
 use quorate_core::{Outcome, RequestId};
+use quorate_testkit::{Body, Packet};
 
 const D: usize = 3;
 const E: usize = 4;
@@ -457,4 +458,28 @@ fn whoever_starts_again_with_an_entry_of_nobody_comes_to_rest() {
     assert_eq!(net.timers(), []);
     net.return_of(A);
     net.come_to_rest(&[lost]);
+}
+
+/// B lies: it waits for the last position of all. What lies before it is filled, and behind it nothing has a place, for
+/// as long as anybody asks.
+#[test]
+fn behind_the_last_position_nothing_is_placed_and_no_replica_tries_without_end() {
+    let mut net = Net::new(3, &[]);
+    let first = net.write(B);
+    net.come_to_rest(&[first]);
+    let (mark, until) = (Mark::default(), Stamp::LAST);
+    let lie = Packet {
+        number: 0,
+        from: B,
+        to: A,
+        due_ns: 0,
+        body: Body::Message(Message::Ask(Ask { mark, until })),
+    };
+    net.receive(lie);
+    net.pass(120_000 * MILLIS);
+    for me in [A, B, C] {
+        let late = net.write(me);
+        net.pass(1_000 * MILLIS);
+        assert_eq!(net.times(me, late), 0, "{:#?}", net.explained());
+    }
 }

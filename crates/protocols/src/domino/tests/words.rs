@@ -206,9 +206,15 @@ fn messages_and_records_are_read_back_and_said_on_one_line() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let read = |bytes: &'static [u8]| Message::from_bytes(Bytes::from_static(bytes));
+    let read = |bytes: &[u8]| Message::from_bytes(Bytes::copy_from_slice(bytes));
     assert_eq!(read(&[99]), Err(WireError::Tag("domino message", 99)));
     assert_eq!(read(&[5, 65]), Err(WireError::Range("lane")));
+    let after_the_last = Ask {
+        mark: MARK,
+        until: Stamp(Stamp::LAST.0 + 1),
+    };
+    let refused = read(&Message::Ask(after_the_last).to_bytes());
+    assert_eq!(refused, Err(WireError::Range("time")));
     let record = Record::from_bytes(Bytes::from_static(&[99]));
     assert_eq!(record, Err(WireError::Tag("domino record", 99)));
 }
