@@ -40,8 +40,9 @@ lints() {
 }
 
 tests() {
-  # Twice as many at a time as there are processors: tests of processes wait for most of their time.
-  RUST_TEST_THREADS=$((2 * $(nproc))) cargo test --profile quick --workspace --quiet
+  # Twice as many at a time as there are processors: tests of processes wait for most of their time. One run shows all
+  # that fails.
+  RUST_TEST_THREADS=$((2 * $(nproc))) cargo test --profile quick --workspace --quiet --no-fail-fast
   [ "$model" = --long ] || return 0
   # The largest exhaustive searches of quorum rules.
   cargo test --profile quick -p quorate-protocols --lib --quiet exhaustive -- --ignored

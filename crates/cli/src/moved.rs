@@ -46,7 +46,7 @@ pub(crate) fn to_lab(command: &str, words: &[OsString]) -> Failure {
 }
 
 /// Benches of the laboratory, most of which `quorate bench` had once.
-const IN_LAB: [&str; 27] = [
+const IN_LAB: [&str; 28] = [
     "attack",
     "chaos",
     "clocks",
@@ -59,6 +59,7 @@ const IN_LAB: [&str; 27] = [
     "floor",
     "large",
     "members",
+    "protocols",
     "repeats",
     "ranges",
     "redis",
