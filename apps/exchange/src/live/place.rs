@@ -134,13 +134,13 @@ impl Places {
     }
 }
 
-/// Ports that this process has not looked at yet, or all of them once more: nobody who looks at the same moment gets the
-/// same, though nobody listens yet.
+/// Ports that this process has not looked at yet, or all of them once more: nobody who looks at the same moment gets
+/// the same, though nobody listens yet.
 fn untried_ports() -> impl Iterator<Item = u16> {
     static LOOKED_AT: OnceLock<AtomicU16> = OnceLock::new();
     let next = LOOKED_AT.get_or_init(|| AtomicU16::new(fastrand::u16(..)));
-    FREE_PORTS
-        .map(|_| FREE_PORTS.start + next.fetch_add(1, Ordering::Relaxed) % FREE_PORTS.len() as u16)
+    let count = FREE_PORTS.len() as u16;
+    FREE_PORTS.map(move |_| FREE_PORTS.start + next.fetch_add(1, Ordering::Relaxed) % count)
 }
 
 /// Whether nobody listens at a port. It is bound for that and not listened at: whoever connects to it at this moment,

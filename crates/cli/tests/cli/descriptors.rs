@@ -1,6 +1,6 @@
 //! Replicas that are short of file descriptors.
 
-use crate::support::{Client, Home, eventually, exists, metrics};
+use crate::support::{Client, Home, eventually, exists, try_metrics};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -60,7 +60,8 @@ async fn idle_connections_make_room_for_those_who_work() {
     }
     let newcomer = async || Client::try_connect(url).await?.put("key", "new").await.ok();
     eventually("a new client puts", newcomer).await;
-    let page = metrics(url).await;
+    // Who asks for metrics is one more newcomer.
+    let page = eventually("metrics are told", || try_metrics(url)).await;
     let figure = |name: &str| -> f64 {
         let line = page.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_else(|| panic!("no {name} in\n{page}"))

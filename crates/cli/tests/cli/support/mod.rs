@@ -376,17 +376,27 @@ pub async fn post(url: &str, path: &str, body: &str) -> String {
 }
 
 async fn asked(url: &str, line: &str, body: &str) -> String {
+    try_asked(url, line, body).await.unwrap()
+}
+
+/// The metrics of a replica that may have no room for one more connection.
+pub async fn try_metrics(url: &str) -> Option<String> {
+    let answer = try_asked(url, "GET /metrics", "").await.ok()?;
+    answer.starts_with("HTTP/1.1 200 ").then_some(answer)
+}
+
+async fn try_asked(url: &str, line: &str, body: &str) -> std::io::Result<String> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let address = url.strip_prefix("http://").unwrap();
-    let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut connection = tokio::net::TcpStream::connect(address).await?;
     let length = body.len();
     let request = format!(
         "{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
     );
-    connection.write_all(request.as_bytes()).await.unwrap();
+    connection.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
-    connection.read_to_string(&mut answer).await.unwrap();
-    answer
+    connection.read_to_string(&mut answer).await?;
+    Ok(answer)
 }
 
 /// The value of a metric without labels.
