@@ -6,6 +6,7 @@ use super::messages::{Commit, Record, Said};
 use super::mutants::Fault;
 use super::order::Graph;
 use super::state::{Deps, Instance, Lead, Phase};
+use crate::shared::ballot::Ballot;
 use crate::shared::decided::{DecidedSet, void};
 use crate::shared::peers::Member;
 use quorate_core::{Base, Entry, EntryId, Event, MemberIndex, MemberSet, Out, Slot};
@@ -106,7 +107,11 @@ impl Replica {
         instance.phase = Phase::Committed;
         (instance.is_void, instance.deps) = (is_void, deps);
         (instance.lead, instance.is_coordinating) = (Lead::None, false);
+        let is_of_coordinator = instance.ballot == Ballot::default();
         let (entry, footprint) = (instance.entry.clone(), instance.footprint.clone());
+        if is_of_coordinator {
+            self.note_patient();
+        }
         self.has_committed = true;
         self.note(id, out);
         if is_void {
@@ -145,14 +150,17 @@ impl Replica {
         self.forget_stand_in(id, out);
     }
 
-    /// Delivers all that has its place.
-    pub(super) fn deliver_all(&mut self, out: &mut Out<Self>) {
+    /// Delivers all that has its place; says whether anything was decided since, or delivered.
+    pub(super) fn deliver_all(&mut self, out: &mut Out<Self>) -> bool {
+        let mut has_looked = false;
         while std::mem::take(&mut self.has_committed) {
+            has_looked = true;
             let run = self.next_run();
             for id in run {
                 self.deliver(id, out);
             }
         }
+        has_looked
     }
 
     fn next_run(&self) -> Vec<EntryId> {

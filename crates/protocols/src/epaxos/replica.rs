@@ -223,6 +223,7 @@ impl Replica {
     /// Does all that became possible: every input ends here.
     pub(super) fn run_to_fixpoint(&mut self, out: &mut Out<Self>) {
         let me = self.config.seating.me;
+        let mut has_looked = false;
         loop {
             while let Some(ToSelf(said)) = self.disk.pop_durable() {
                 self.hear(me, said, out);
@@ -230,12 +231,15 @@ impl Replica {
             self.propose_all(out);
             self.ask_elsewhere(out);
             self.wait_for_what_contradicts(out);
-            self.deliver_all(out);
+            has_looked |= self.deliver_all(out);
             if !self.disk.is_due() && !self.wants_entry() {
                 break;
             }
         }
-        self.execute_ahead(out);
+        // What is below an entry changes with what is decided and delivered, and with nothing else.
+        if has_looked {
+            self.execute_ahead(out);
+        }
         self.rearm_timers(out);
     }
 

@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 const ASKED_MAX: usize = 64;
 /// Instances that are recovered at once, at most.
 const RECOVERED_MAX: usize = 64;
+/// How often the silence is doubled after which an instance is recovered, at most.
+const DOUBLED_MAX: u64 = 6;
 
 /// The timers that run, but for the one of patience and the one of the host's log.
 #[derive(Clone, Copy, Hash, Debug, Default)]
@@ -20,6 +22,8 @@ pub(super) struct Armed {
     mark: bool,
     /// Whether it is hurried, if it runs.
     recover: Option<bool>,
+    /// How many more instances of members that live were made void here than they committed since, as far as it counts.
+    hasty: u64,
     /// Others were asked how far they are since the last retransmission.
     has_asked: bool,
 }
@@ -119,7 +123,7 @@ impl Replica {
             Some(true) => waits.hurried_ns,
             _ => waits.recover_ns,
         };
-        let (seating, down) = (&self.config.seating, self.down);
+        let (seating, down, hasty) = (&self.config.seating, self.down, self.armed.hasty);
         let stale = self.instances.iter_mut().filter_map(|(id, instance)| {
             let is_fresh = std::mem::take(&mut instance.is_fresh);
             instance.silent_ns = if is_fresh {
@@ -129,11 +133,15 @@ impl Replica {
             };
             let coordinator = seating.member(id.origin);
             let is_down = coordinator.is_some_and(|member| down.contains(member));
-            let patience_ns = if is_down {
+            let once_ns = if is_down {
                 waits.hurried_ns
             } else {
                 waits.recover_ns
             };
+            // Where words take longer than that, members that do the same at every silence end each other's ballots and
+            // entries, and nothing is ever decided. So each ballot of an instance gets twice as long as the one before.
+            let doubled = instance.ballot.round.saturating_add(hasty);
+            let patience_ns = once_ns << doubled.min(DOUBLED_MAX);
             // Its coordinator says it again as long as it takes.
             let is_own = matches!(instance.lead, Lead::PreAccepting(_));
             let is_due = instance.silent_ns >= patience_ns && !is_own;
@@ -152,6 +160,16 @@ impl Replica {
         for id in stale {
             self.recover_instance(id, out);
         }
+    }
+
+    /// An instance was made void whose coordinator lives, and might have committed it if it had been given more time.
+    pub(super) fn note_hasty(&mut self) {
+        self.armed.hasty = (self.armed.hasty + 1).min(DOUBLED_MAX);
+    }
+
+    /// A coordinator had enough time to commit its entry.
+    pub(super) fn note_patient(&mut self) {
+        self.armed.hasty = self.armed.hasty.saturating_sub(1);
     }
 
     /// Answers that the fast path lacks were waited for.

@@ -13,12 +13,6 @@ fn counts(net: &mut Net) -> (Vec<(&'static str, usize)>, Vec<usize>) {
     (sent, flushes)
 }
 
-/// One message delay: delivers what is on its way now, and nothing that it causes.
-fn delay(net: &mut Net) {
-    let now = net.take_packets(|_| true);
-    net.release(now);
-}
-
 #[test]
 fn a_write_without_conflicts_takes_two_delays_anywhere() {
     for n in [3, 5, 7] {
@@ -31,9 +25,9 @@ fn a_write_without_conflicts_takes_two_delays_anywhere() {
                 } else {
                     net.set(me, me as u8)
                 };
-                delay(&mut net);
+                net.delay();
                 assert!(!net.is_answered(me, request));
-                delay(&mut net);
+                net.delay();
                 assert!(net.is_answered(me, request), "{n} members");
                 net.run();
                 let kinds = ["commit", "pre-accept", "pre-accepted"];
@@ -54,10 +48,10 @@ fn where_entries_conflict_a_write_takes_four_delays_and_two_flushes() {
         let (_, later) = (net.set(A, 1), net.set(B, 1));
         // Each is below the other: its own four delays, and one to hear of the other's.
         for _ in 0..4 {
-            delay(&mut net);
+            net.delay();
         }
         assert!(!net.is_answered(B, later));
-        delay(&mut net);
+        net.delay();
         assert!(net.is_answered(B, later));
         net.run();
         let slow = net.count("accept") / (n - 1);
@@ -98,7 +92,7 @@ fn a_read_costs_what_a_write_does_and_many_share_one() {
     let write = net.set(A, 1);
     net.run();
     let reads = [net.read(B), net.read(B), net.read(B)];
-    (0..4).for_each(|_| delay(&mut net));
+    (0..4).for_each(|_| net.delay());
     net.run();
     assert!(reads.iter().all(|read| net.outcome(B, *read).is_some()));
     assert_eq!(net.times(B, write), 1, "what a read sees is delivered");

@@ -335,6 +335,12 @@ impl Net {
         self.release(held);
     }
 
+    /// One message delay: delivers what is on its way now, and nothing that it causes.
+    pub(super) fn delay(&mut self) {
+        let now = self.take_packets(|_| true);
+        self.release(now);
+    }
+
     /// Delivers what was held.
     pub(super) fn release(&mut self, held: Vec<Packet<Replica>>) {
         held.into_iter().for_each(|packet| self.receive(packet));

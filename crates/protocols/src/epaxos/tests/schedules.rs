@@ -410,3 +410,21 @@ fn what_one_client_asks_for_at_two_members_is_in_order() {
     let place = |request| net.nodes[C].slots_of(request).next();
     assert!(place(first) < place(second));
 }
+
+/// Words take three times as long as the silence after which two members recover an entry, whose coordinator is gone.
+#[test]
+fn es13_two_who_recover_one_entry_give_each_other_time_to_end() {
+    let mut net = Net::new(3, &[]);
+    let orphan = net.set_all(A);
+    net.pass_kind("pre-accept", A, B);
+    net.pass_kind("pre-accept", A, C);
+    net.lose_all();
+    net.die(A);
+    for _ in 0..40 {
+        for me in [B, C].into_iter().cycle().take(6) {
+            net.try_fire(me, Timer::Recover);
+        }
+        net.delay();
+    }
+    assert_eq!([B, C].map(|me| net.times(me, orphan)), [1; 2]);
+}
