@@ -110,7 +110,7 @@ impl Replica {
         let is_of_coordinator = instance.ballot == Ballot::default();
         let (entry, footprint) = (instance.entry.clone(), instance.footprint.clone());
         if is_of_coordinator {
-            self.note_patient();
+            self.armed.note_patient();
         }
         self.has_committed = true;
         self.note(id, out);

@@ -87,7 +87,7 @@ impl Replica {
         // know: so it has not, if it says so or lacks the entry, and never will.
         let is_certain = |known: &Known| known.0.is_coordinating || !is_as_it_came(&known.0);
         if of_coordinator.is_some_and(is_certain) {
-            self.note_hasty();
+            self.armed.note_hasty();
             return self.make_void(id, ballot, out);
         }
         let kept = || shown().filter(|shown| is_as_it_came(shown));

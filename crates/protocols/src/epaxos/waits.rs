@@ -28,6 +28,18 @@ pub(super) struct Armed {
     has_asked: bool,
 }
 
+impl Armed {
+    /// An instance was made void whose coordinator lives, and might have committed it if it had been given more time.
+    pub(super) fn note_hasty(&mut self) {
+        self.hasty = (self.hasty + 1).min(DOUBLED_MAX);
+    }
+
+    /// A coordinator had enough time to commit its entry.
+    pub(super) fn note_patient(&mut self) {
+        self.hasty = self.hasty.saturating_sub(1);
+    }
+}
+
 impl Replica {
     /// Arms what is needed, and nothing where nobody waits.
     pub(super) fn rearm_timers(&mut self, out: &mut Out<Self>) {
@@ -160,16 +172,6 @@ impl Replica {
         for id in stale {
             self.recover_instance(id, out);
         }
-    }
-
-    /// An instance was made void whose coordinator lives, and might have committed it if it had been given more time.
-    pub(super) fn note_hasty(&mut self) {
-        self.armed.hasty = (self.armed.hasty + 1).min(DOUBLED_MAX);
-    }
-
-    /// A coordinator had enough time to commit its entry.
-    pub(super) fn note_patient(&mut self) {
-        self.armed.hasty = self.armed.hasty.saturating_sub(1);
     }
 
     /// Answers that the fast path lacks were waited for.
