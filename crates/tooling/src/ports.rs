@@ -1,9 +1,9 @@
 //! Ports of this machine that nobody listens on.
 
-use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, socket, sockopt};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+use tokio::net::TcpSocket;
 
 /// The first of `count` consecutive ports that are free now, below those the kernel hands out. No port is given twice
 /// by one process, before all were.
@@ -44,12 +44,11 @@ fn next_ports(count: u16) -> u16 {
 /// Whether nobody listens at a port. It is bound for that and not listened at: whoever connects to it at this moment,
 /// in wait for the process that is to be there, must not reach this one.
 fn is_free(port: u16) -> bool {
-    let try_it = || {
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        sockopt::set_socket_reuseaddr(&socket, true)?;
-        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
-    };
-    try_it().is_ok()
+    let bound = TcpSocket::new_v4().and_then(|socket| {
+        socket.set_reuseaddr(true)?;
+        socket.bind((Ipv4Addr::LOCALHOST, port).into())
+    });
+    bound.is_ok()
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! How an exchange on this machine is set up, and where its processes are reached.
 
 use quorate::{Durability, Protocol};
-use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, socket, sockopt};
 use std::io;
 use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+use tokio::net::TcpSocket;
 
 /// The ports among which free ones are looked for.
 const FREE_PORTS: Range<u16> = 10_000..30_000;
@@ -146,12 +146,11 @@ fn untried_ports() -> impl Iterator<Item = u16> {
 /// Whether nobody listens at a port. It is bound for that and not listened at: whoever connects to it at this moment,
 /// in wait for the process that is to be there, must not reach this one.
 fn is_free(port: u16) -> bool {
-    let try_it = || {
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        sockopt::set_socket_reuseaddr(&socket, true)?;
-        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
-    };
-    try_it().is_ok()
+    let bound = TcpSocket::new_v4().and_then(|socket| {
+        socket.set_reuseaddr(true)?;
+        socket.bind((Ipv4Addr::LOCALHOST, port).into())
+    });
+    bound.is_ok()
 }
 
 /// How many ports an exchange takes.

@@ -22,7 +22,8 @@ pub(super) struct Armed {
     mark: bool,
     /// Whether it is hurried, if it runs.
     recover: Option<bool>,
-    /// How many more instances of members that live were made void here than they committed since, as far as it counts.
+    /// Instances of living members that were made void here, less those that coordinators committed since: from 0 to
+    /// `DOUBLED_MAX`.
     hasty: u64,
     /// Others were asked how far they are since the last retransmission.
     has_asked: bool,
@@ -150,8 +151,9 @@ impl Replica {
             } else {
                 waits.recover_ns
             };
-            // Where words take longer than that, members that do the same at every silence end each other's ballots and
-            // entries, and nothing is ever decided. So each ballot of an instance gets twice as long as the one before.
+            // Where messages take longer than that, members that do the same at every silence end each other's ballots
+            // and entries, and nothing is ever decided. So each ballot of an instance gets twice as long as the one
+            // before.
             let doubled = instance.ballot.round.saturating_add(hasty);
             let patience_ns = once_ns << doubled.min(DOUBLED_MAX);
             // Its coordinator says it again as long as it takes.
