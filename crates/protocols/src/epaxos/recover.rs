@@ -75,6 +75,7 @@ impl Replica {
             armed: Armed::default(),
             backoff: Backoff::default(),
             recovered_last: None,
+            repeated_last: None,
             down: MemberSet::EMPTY,
             now,
             config: Arc::new(config.clone()),

@@ -305,6 +305,16 @@ impl Instance {
     pub(super) fn is_led(&self) -> bool {
         !matches!(self.lead, Lead::None)
     }
+
+    /// Whether this replica recovers it, and does not wait for others that contradict.
+    pub(super) fn is_recovered_here(&self) -> bool {
+        match &self.lead {
+            Lead::None | Lead::PreAccepting(_) => false,
+            Lead::Accepting(accepting) => accepting.ballot != Ballot::default(),
+            Lead::Recovering(_) => true,
+            Lead::Validating(validating) => !validating.is_waiting,
+        }
+    }
 }
 
 impl Validating {

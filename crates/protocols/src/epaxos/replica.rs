@@ -75,6 +75,8 @@ pub struct Replica {
     pub(super) backoff: Backoff,
     /// The last instance that was recovered, after which others have their turn.
     pub(super) recovered_last: Option<EntryId>,
+    /// The last instance of which something was said again, after which others have their turn.
+    pub(super) repeated_last: Option<EntryId>,
     /// Members whose connection is down.
     pub(super) down: MemberSet,
     /// The clocks at this step.
@@ -121,7 +123,8 @@ impl Introspect for Replica {
         (&self.instances, &self.table, &self.ahead).hash(to);
         (&self.durable, &self.heard_delivered, self.fetcher).hash(to);
         (&self.backlog, &self.offers, self.names).hash(to);
-        (&self.reads, &self.errands, self.recovered_last).hash(to);
+        (&self.reads, &self.errands).hash(to);
+        (self.recovered_last, self.repeated_last).hash(to);
         for (lsn, slot) in &self.written {
             (lsn.0 - self.disk.durable().0, slot).hash(to);
         }

@@ -7,10 +7,16 @@ use super::state::{Deps, Instance, Lead};
 use quorate_core::{Due, EntryId, Event, MemberIndex, MemberSet, Out, ReplicaId};
 use std::collections::BTreeSet;
 
-/// Instances that one question names, at most.
-const ASKED_MAX: usize = 64;
-/// Instances that are recovered at once, at most.
-const RECOVERED_MAX: usize = 64;
+/// Instances that one question names, at most. Each may be answered with an entry and all that is below it.
+const ASKED_MAX: usize = 8;
+/// Instances of which the same is said again at once, at most: others have their turn the next time. Where nothing was
+/// decided for long, much is under way, each behind all the rest; said again at once, it would fill a slow link for
+/// longer than it takes to be said again.
+const REPEATED_MAX: usize = 8;
+/// Instances that this replica recovers at once, at most.
+const RECOVERED_MAX: usize = 8;
+/// Retransmissions in vain after which they follow each other half as fast.
+const REPEATS_PER_DOUBLING: u32 = 8;
 /// How often the silence is doubled after which an instance is recovered, at most.
 const DOUBLED_MAX: u64 = 6;
 
@@ -54,7 +60,10 @@ impl Replica {
         let is_asking = self.is_silent && self.reads.is_asking();
         if !self.armed.retransmit && (is_asking || self.is_waiting()) {
             self.armed.retransmit = true;
-            let due = self.backoff.due(waits.rtx_min_ns, waits.rtx_max_ns);
+            let doubled = u64::from(self.backoff.repeats() / REPEATS_PER_DOUBLING).min(DOUBLED_MAX);
+            let due = self
+                .backoff
+                .due(waits.rtx_min_ns, waits.rtx_max_ns << doubled);
             out.arm(Timer::Retransmit, due);
         }
         if self.is_silent {
@@ -162,15 +171,11 @@ impl Replica {
             (is_due && !instance.is_committed()).then_some(*id)
         });
         let mut stale: Vec<EntryId> = stale.collect();
-        // Those that others have names behind get their turn, too.
-        let last = self.recovered_last;
-        let turn = stale
-            .iter()
-            .position(|id| last.is_none_or(|last| *id > last))
-            .unwrap_or(0);
-        stale.rotate_left(turn);
-        stale.truncate(RECOVERED_MAX);
-        self.recovered_last = stale.last().copied().or(last);
+        let busy = self.instances.iter();
+        let busy =
+            busy.filter(|(id, instance)| instance.is_recovered_here() && !stale.contains(id));
+        let many = RECOVERED_MAX.saturating_sub(busy.count());
+        take_turn(&mut stale, &mut self.recovered_last, many);
         for id in stale {
             self.recover_instance(id, out);
         }
@@ -240,20 +245,22 @@ impl Replica {
             let open: Vec<EntryId> = self.instances.keys().copied().take(ASKED_MAX).collect();
             self.say(self.config.seating.others(), Said::Ask(open), out);
         } else if is_still {
-            self.say_again(self.config.seating.others(), out);
+            self.say_again(self.config.seating.others(), REPEATED_MAX, out);
         }
     }
 
-    /// Says to some members again what they may not have heard.
-    fn say_again(&mut self, to: MemberSet, out: &mut Out<Self>) {
-        let led = self
-            .instances
-            .iter()
-            .filter(|(_, instance)| instance.is_led());
-        let led: Vec<EntryId> = led.map(|(id, _)| *id).collect();
-        for id in led {
-            if let Some((lacking, said)) = self.unanswered(id) {
-                self.say(to & lacking, said, out);
+    /// Says to some members again what they may not have heard: of so many instances at once, at most.
+    fn say_again(&mut self, to: MemberSet, many: usize, out: &mut Out<Self>) {
+        let others = self.config.seating.others() & to;
+        let all = self.instances.iter();
+        let unanswered = all.filter(|(_, instance)| instance.unanswered(others).intersects(others));
+        let mut unanswered: Vec<EntryId> = unanswered.map(|(id, _)| *id).collect();
+        take_turn(&mut unanswered, &mut self.repeated_last, many);
+        for id in unanswered {
+            if let Some(instance) = self.instances.get(&id)
+                && let Some(said) = instance.asked(id)
+            {
+                self.say(instance.unanswered(others), said, out);
             }
         }
         let lacking = self
@@ -267,42 +274,6 @@ impl Replica {
         if !self.may_propose() {
             self.ask_progress(out);
         }
-    }
-
-    /// What was said of an instance and has no answer, and whose.
-    fn unanswered(&self, id: EntryId) -> Option<(MemberSet, Said)> {
-        let instance = self.instances.get(&id)?;
-        let others = self.config.seating.others();
-        Some(match &instance.lead {
-            Lead::None => return None,
-            Lead::PreAccepting(count) => {
-                let (entry, deps) = (instance.entry.clone()?, instance.initial.clone()?);
-                let it = PreAccept { entry, deps };
-                (others - count.heard, Said::PreAccept(it))
-            }
-            Lead::Accepting(accepting) => {
-                let it = Accept {
-                    id,
-                    ballot: accepting.ballot,
-                    value: instance.entry.clone().filter(|_| !instance.is_void),
-                    deps: instance.deps.clone(),
-                };
-                (others - accepting.accepted_by, Said::Accept(it))
-            }
-            Lead::Recovering(answers) => {
-                let heard: MemberSet = answers.keys().copied().collect();
-                (others - heard, Said::Recover(id, instance.leads_at))
-            }
-            Lead::Validating(validating) => {
-                let it = Validate {
-                    ballot: instance.leads_at,
-                    entry: instance.entry.clone()?,
-                    deps: validating.deps.clone(),
-                };
-                let lacking = (validating.quorum - validating.heard) & others;
-                (lacking, Said::Validate(it))
-            }
-        })
     }
 
     /// Wants to know how far others are: this replica does not know what they delivered.
@@ -350,14 +321,57 @@ impl Replica {
         };
         if up {
             self.down.remove(member);
-            self.say_again(MemberSet::only(member), out);
+            self.say_again(MemberSet::only(member), usize::MAX, out);
         } else {
             self.down.insert(member);
         }
     }
 }
 
+/// Leaves so many names, of those behind the last one that had its turn first.
+fn take_turn(ids: &mut Vec<EntryId>, last: &mut Option<EntryId>, many: usize) {
+    let is_behind = |id: &EntryId| last.is_none_or(|last| *id > last);
+    let turn = ids.iter().position(is_behind).unwrap_or(0);
+    ids.rotate_left(turn);
+    ids.truncate(many);
+    *last = ids.last().copied().or(*last);
+}
+
 impl Instance {
+    /// Who of these has not answered what was said of it last.
+    fn unanswered(&self, of: MemberSet) -> MemberSet {
+        match &self.lead {
+            Lead::None => MemberSet::EMPTY,
+            Lead::PreAccepting(count) => of - count.heard,
+            Lead::Accepting(accepting) => of - accepting.accepted_by,
+            Lead::Recovering(answers) => of - answers.keys().copied().collect(),
+            Lead::Validating(validating) => (validating.quorum - validating.heard) & of,
+        }
+    }
+
+    /// What this replica wants to have answered of it, if anything.
+    fn asked(&self, id: EntryId) -> Option<Said> {
+        Some(match &self.lead {
+            Lead::None => return None,
+            Lead::PreAccepting(_) => Said::PreAccept(PreAccept {
+                entry: self.entry.clone()?,
+                deps: self.initial.clone()?,
+            }),
+            Lead::Accepting(accepting) => Said::Accept(Accept {
+                id,
+                ballot: accepting.ballot,
+                value: self.entry.clone().filter(|_| !self.is_void),
+                deps: self.deps.clone(),
+            }),
+            Lead::Recovering(_) => Said::Recover(id, self.leads_at),
+            Lead::Validating(validating) => Said::Validate(Validate {
+                ballot: self.leads_at,
+                entry: self.entry.clone()?,
+                deps: validating.deps.clone(),
+            }),
+        })
+    }
+
     /// Whether it is decided, and needs a root behind it to be delivered.
     fn wants_root(&self) -> bool {
         self.is_committed() && !self.is_root()

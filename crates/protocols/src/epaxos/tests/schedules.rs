@@ -1,9 +1,10 @@
 //! Schedules that break what is nearly right.
 
 use super::net::{A, B, C, D, E, Net};
-use crate::epaxos::{Config, Fault, Record, Timer};
+use crate::epaxos::{Config, Fault, Record, Said, Timer};
 use crate::shared::faults::Faults;
-use quorate_core::{ClientId, Input, Introspect, RequestId};
+use quorate_core::{ClientId, EntryId, Input, Introspect, RequestId};
+use std::collections::BTreeSet;
 
 pub(super) fn with(fault: Fault) -> impl Fn(&mut Config) {
     move |config| config.faults = Faults::only(fault)
@@ -427,4 +428,48 @@ fn es13_two_who_recover_one_entry_give_each_other_time_to_end() {
         net.delay();
     }
     assert_eq!([B, C].map(|me| net.times(me, orphan)), [1; 2]);
+}
+
+#[test]
+fn es14_where_much_is_under_way_little_of_it_is_said_again_at_once() {
+    let mut net = Net::new(3, &[("outstanding", "20"), ("batch_commands", "1")]);
+    let requests: Vec<RequestId> = (0..20).map(|_| net.set_all(A)).collect();
+    net.pass_kind("pre-accept", A, B);
+    net.lose_all();
+    let mut repeated = BTreeSet::new();
+    for _ in 0..4 {
+        net.fire(A, Timer::Retransmit);
+        let to_c = net
+            .messages()
+            .filter(|(from, to, _)| (*from, *to) == (A, C));
+        let said = to_c.filter_map(|(_, _, message)| match &message.said {
+            Said::PreAccept(it) => Some(it.entry.id),
+            _ => None,
+        });
+        let said: Vec<EntryId> = said.collect();
+        assert!((1..=8).contains(&said.len()), "{} at once", said.len());
+        repeated.extend(said);
+        net.lose_all();
+    }
+    assert_eq!(repeated.len(), 20, "each has its turn");
+
+    net.die(A);
+    let mut most = 0;
+    for _ in 0..200 {
+        for me in [B, C] {
+            net.try_fire(me, Timer::Recover);
+        }
+        let of_b = net.messages().filter(|(from, to, message)| {
+            (*from, *to) == (B, C) && matches!(message.said, Said::Recover(..))
+        });
+        most = most.max(of_b.count());
+        net.run();
+    }
+    assert!((1..=8).contains(&most), "{most} recovered at once");
+    assert!(
+        requests
+            .iter()
+            .all(|request| net.times(B, *request) == net.times(C, *request))
+    );
+    assert!(net.machine(B).instances.is_empty(), "all are delivered");
 }
