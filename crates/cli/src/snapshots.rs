@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct SnapshotOptions {
-    /// Take a snapshot, and free the log before it, every so many slots; 0 for never by number
-    /// [default: 100000]
+    /// Take a snapshot, and free the log before it, every so many slots, less often where it is long; 0 for never by
+    /// number [default: 100000]
     #[arg(long, env = "QUORATE_SNAPSHOT_COUNT", value_name = "SLOTS")]
     snapshot_count: Option<u64>,
 
-    /// Take one, too, when so many bytes were applied since the last, and as many as that one is long;
-    /// 0 for never by length [default: 67108864]
+    /// Take one, too, when so many bytes were applied since the last, and four times as many as that one is long, from
+    /// 1 GiB on as many; 0 for never by length [default: 134217728]
     #[arg(long, env = "QUORATE_SNAPSHOT_BYTES", value_name = "BYTES")]
     snapshot_bytes: Option<u64>,
 

@@ -86,11 +86,11 @@ pub struct Limits {
     pub check_steps: bool,
     /// Sessions kept; opening more ends the one used least recently.
     pub sessions_max: usize,
-    /// A snapshot is taken every so many slots; 0 for none by number. (A replica without a log
-    /// takes them only when a peer needs one.)
+    /// A snapshot is taken every so many slots, and less often where it is long, as by length; 0 for none by number.
+    /// (A replica without a log takes them only when a peer needs one.)
     pub snapshot_slots: u64,
-    /// A snapshot is taken when so many bytes of entries were applied since the last, and as many
-    /// as that one is long; 0 for none by length.
+    /// A snapshot is taken when so many bytes of entries were applied since the last, and four times as many as that
+    /// one is long, or 1 GiB if that is less, or at least as many; 0 for none by length.
     pub snapshot_bytes: u64,
     /// About how long a piece of a snapshot is, in bytes. Equal on all replicas, or their
     /// snapshots differ.
@@ -129,7 +129,7 @@ impl Default for Limits {
             check_steps: false,
             sessions_max: 100_000,
             snapshot_slots: 100_000,
-            snapshot_bytes: 64 << 20,
+            snapshot_bytes: 128 << 20,
             snapshot_piece_bytes: 64 << 10,
             snapshot_chunk_bytes: 256 << 10,
             snapshot_rate: 64 << 20,

@@ -33,6 +33,13 @@ impl<A: Application> Cutting<A> {
     }
 }
 
+/// A snapshot is due when so many times its length was applied: what it costs the disk is a fourth of what the log
+/// does, at most.
+const STEP_PER_LENGTH: u64 = 4;
+/// But no later than when so much was, or as much as the last one is long: a log beyond that would be long to keep and
+/// to replay.
+const LONG_STEP_BYTES: u64 = 1 << 30;
+
 /// Whether a snapshot is due when the first slot not applied is `next`, and the bytes applied went
 /// from `before` to `after`.
 ///
@@ -40,12 +47,15 @@ impl<A: Application> Cutting<A> {
 /// them. `last_bytes`, the length of the last one, differs where one was left out, by little; so it
 /// only chooses among steps of which the longer are multiples of the shorter.
 fn is_due(limits: &Limits, next: Slot, (before, after): (u64, u64), last_bytes: u64) -> bool {
-    let by_slots = limits.snapshot_slots > 0 && next.0.is_multiple_of(limits.snapshot_slots);
-    let mut step = limits.snapshot_bytes;
-    while step > 0 && step < last_bytes {
-        step = step.saturating_mul(2);
+    let many = last_bytes.saturating_mul(STEP_PER_LENGTH);
+    let wanted = many.min(last_bytes.max(LONG_STEP_BYTES));
+    let (mut bytes, mut slots) = (limits.snapshot_bytes, limits.snapshot_slots);
+    while bytes > 0 && bytes < wanted {
+        bytes = bytes.saturating_mul(2);
+        slots = slots.saturating_mul(2);
     }
-    by_slots || step > 0 && before / step != after / step
+    let by_slots = slots > 0 && next.0.is_multiple_of(slots);
+    by_slots || bytes > 0 && before / bytes != after / bytes
 }
 
 /// A digest of what the application compares, and of the host's own pieces.
@@ -228,6 +238,19 @@ mod tests {
     }
 
     #[test]
+    fn a_long_state_does_not_make_the_log_longer_than_it_is_itself() {
+        let limits = Limits::default();
+        let is_due = |at: u64, last: u64| is_due(&limits, Slot(1), (at - 1, at), last);
+        let dues = |last: u64| {
+            (1..=4 * LONG_STEP_BYTES >> 20).filter(move |it| is_due(it << 20, last << 20))
+        };
+        let first = |last: u64| dues(last).next();
+        assert_eq!([0, 32, 33].map(first), [Some(128), Some(128), Some(256)]);
+        assert_eq!([256, 1024].map(first), [Some(1024); 2]);
+        assert_eq!(first(1025), Some(2048));
+    }
+
+    #[test]
     fn snapshots_are_due_by_number_and_by_length_and_long_ones_less_often() {
         let limits = |snapshot_slots, snapshot_bytes| Limits {
             snapshot_slots,
@@ -237,8 +260,10 @@ mod tests {
         assert_eq!(due(&limits(0, 0), 0), [0; 0]);
         assert_eq!(due(&limits(15, 0), 0), [15, 30]);
         assert_eq!(due(&limits(0, 95), 0), [10, 19, 29, 38]);
-        assert_eq!(due(&limits(0, 95), 96), [19, 38], "each second of those");
-        assert_eq!(due(&limits(0, 95), 300), [38]);
-        assert_eq!(due(&limits(25, 95), 300), [25, 38]);
+        assert_eq!(due(&limits(0, 95), 23), [10, 19, 29, 38]);
+        assert_eq!(due(&limits(0, 95), 24), [19, 38], "each second of those");
+        assert_eq!(due(&limits(0, 95), 75), [38]);
+        assert_eq!(due(&limits(15, 95), 24), [19, 30, 38], "by number, too");
+        assert_eq!(due(&limits(15, 0), 300), [15, 30]);
     }
 }

@@ -27,9 +27,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use sync::Syncer;
 
-/// Released segments of the log that are kept: as many as may be needed before the next are
-/// released.
-const LOG_KEPT_MAX: usize = 2;
+/// Released segments of the log that are kept: about half of what is needed before the next are released.
+const LOG_KEPT_MAX: usize = 4;
 /// Released segments of the fragment store that are kept to be used again: more than of the log, since a compaction
 /// releases many at once.
 const FRAGMENTS_KEPT_MAX: usize = 8;
@@ -133,6 +132,7 @@ impl Disk {
 
     /// A step in writing long fragments, to be performed elsewhere.
     pub(crate) fn step(&mut self, write: &Write) -> Result<Step, DiskError> {
+        self.fragments.note(write);
         let (path, file) = self.fragments.file_of(write.segment)?;
         Ok(Step {
             path,

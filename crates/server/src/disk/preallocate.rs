@@ -39,6 +39,8 @@ pub(super) struct Preallocator {
     pool: Pool,
     /// Size of the segments asked for so far, and of those prepared ahead.
     size: u64,
+    /// Whether what is written is so long that blocks need not have been written before.
+    are_long: bool,
     /// How long to wait for a preparation under way, before a segment is used that was only reserved.
     patience: Duration,
     /// When the last one was asked for.
@@ -91,6 +93,7 @@ impl Preallocator {
             path: dir.join(SPARE_FILE),
             pool: Pool::new(dir, kept_max, Arc::clone(&turnover)),
             size: 0,
+            are_long: false,
             patience: PATIENCE,
             taken: None,
             short: None,
@@ -99,17 +102,20 @@ impl Preallocator {
         }
     }
 
-    /// Puts a file of `size` written bytes at `path` and begins to prepare the next one. The caller
-    /// syncs the folder.
-    pub(super) fn take(&mut self, path: &Path, size: u64) -> io::Result<()> {
+    /// Puts a file of `size` written bytes at `path` and begins to prepare the next one; where writes are long, so that
+    /// to write its blocks twice would cost more than it gains, they are only reserved. The caller syncs the folder.
+    pub(super) fn take(&mut self, path: &Path, size: u64, are_long: bool) -> io::Result<()> {
         // A larger record gets a segment of its own; the usual size is the smallest seen.
         let usual = self.size == 0 || size <= self.size;
+        if !usual && reserve(path, size).is_ok() {
+            return Ok(());
+        }
         if !usual {
             let own = path.with_extension("tmp");
             fill(&own, size, &self.turnover, |_| ())?;
             return fs::rename(own, path);
         }
-        self.size = size;
+        (self.size, self.are_long) = (size, are_long);
         let lasted = self.taken.replace(Instant::now()).map(|at| at.elapsed());
         if let Some(released) = self.pool.take(size) {
             fs::rename(released, path)?;
@@ -237,12 +243,14 @@ impl Preallocator {
         let (shared, path, size) = (Arc::clone(&self.state), self.path.clone(), self.size);
         let turnover = Arc::clone(&self.turnover);
         let slice_duration = slice_duration(size, lasted);
+        let are_long = self.are_long;
         let work = move || {
             // Only a courtesy to other threads: refused, it changes nothing.
             let _ = rustix::process::setpriority_process(None, NICENESS);
             // Where space was short, what little there is is not taken from others again and again.
             let has_space = !is_retry || space::has_free(&path, size);
             let result = match has_space {
+                true if are_long => reserve(&path, size),
                 true => fill(&path, size, &turnover, |took| {
                     pause(&shared, slice_duration.saturating_sub(took));
                 }),
@@ -387,7 +395,7 @@ mod tests {
         let mut preallocator = Preallocator::new(dir.path(), 2);
         for (name, bytes) in [("1", 4096), ("2", 4096), ("3", 3 << 20), ("4", 4096)] {
             let path = dir.path().join(name);
-            preallocator.take(&path, bytes).unwrap();
+            preallocator.take(&path, bytes, false).unwrap();
             assert_eq!(size(&path), bytes);
         }
         assert!(matches!(preallocator.wait(), Preparation::Ready(4096)));
@@ -404,13 +412,15 @@ mod tests {
         assert!(matches!(prepared, Preparation::Ready(8192)));
         *lock(&preallocator.state.0) = prepared;
         preallocator
-            .take(&dir.path().join("large"), 3 << 20)
+            .take(&dir.path().join("large"), 3 << 20, false)
             .unwrap();
         assert!(
             matches!(*lock(&preallocator.state.0), Preparation::Ready(8192)),
             "not for that one"
         );
-        preallocator.take(&dir.path().join("1"), 8192).unwrap();
+        preallocator
+            .take(&dir.path().join("1"), 8192, false)
+            .unwrap();
         assert_eq!(size(&dir.path().join("1")), 8192);
         assert!(
             matches!(preallocator.wait(), Preparation::Ready(8192)),
@@ -422,12 +432,14 @@ mod tests {
     fn nobody_waits_for_a_segment_that_is_not_prepared_in_time() {
         let dir = tempfile::tempdir().unwrap();
         let mut preallocator = Preallocator::new(dir.path(), 2);
-        preallocator.take(&dir.path().join("1.seg"), 8192).unwrap();
+        preallocator
+            .take(&dir.path().join("1.seg"), 8192, false)
+            .unwrap();
         preallocator.wait();
         // As if the thread that prepares it never ran.
         *lock(&preallocator.state.0) = Preparation::Preparing;
         let second = dir.path().join("2.seg");
-        preallocator.take(&second, 8192).unwrap();
+        preallocator.take(&second, 8192, false).unwrap();
         assert_eq!(fs::read(&second).unwrap(), [0; 8192]);
         assert!(matches!(
             *lock(&preallocator.state.0),
@@ -445,7 +457,7 @@ mod tests {
         };
         let path = |name| dir.path().join(name);
         for name in ["1.seg", "2.seg", "3.seg", "4.seg"] {
-            preallocator.take(&path(name), 8192).unwrap();
+            preallocator.take(&path(name), 8192, false).unwrap();
         }
         let prepared = preallocator.wait();
         *lock(&preallocator.state.0) = prepared;
@@ -463,7 +475,7 @@ mod tests {
         };
         assert_eq!(names(), ["1.tmp", "2.tmp", "4.seg", "spare.tmp"]);
         for name in ["5.seg", "6.seg", "7.seg"] {
-            preallocator.take(&path(name), 8192).unwrap();
+            preallocator.take(&path(name), 8192, false).unwrap();
         }
         preallocator.wait();
         assert_eq!(
@@ -481,7 +493,7 @@ mod tests {
         );
         next.expect(8192);
         assert!(!next.is_ready(), "nothing has to be prepared");
-        next.take(&path("8.seg"), 8192).unwrap();
+        next.take(&path("8.seg"), 8192, false).unwrap();
         assert_eq!(next.turnover().read(), (0, 1, 0));
     }
 

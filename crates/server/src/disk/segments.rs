@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Files kept open: the one written to and those that peers catch up from.
 const OPEN_FILES_MAX: usize = 16;
+/// A write of so many bytes takes about as long in blocks that are reserved as in those that were written before.
+const LONG_WRITE_BYTES: u64 = 64 << 10;
 /// The kernel takes no more pieces in one call.
 const PIECES_MAX: usize = 1024;
 
@@ -28,6 +30,32 @@ pub(super) struct Segments {
     pub(super) preallocator: Preallocator,
     /// The segments there are, with their sizes.
     sizes: BTreeMap<u64, u64>,
+    /// What was written since the last segment began.
+    strides: Strides,
+}
+
+/// Writes of one segment.
+#[derive(Clone, Copy, Default, Debug)]
+struct Strides {
+    writes: u64,
+    bytes: u64,
+}
+
+impl Strides {
+    fn note(&mut self, write: &Write) {
+        self.writes += 1;
+        self.bytes += write
+            .chunks
+            .iter()
+            .map(|chunk| chunk.len() as u64)
+            .sum::<u64>();
+    }
+
+    /// Whether writes are so long that the next segment's blocks need not have been written before: to fill it with
+    /// zeros would cost the disk as many bytes again, and gain less than a write takes.
+    fn are_long(self) -> bool {
+        self.bytes >= LONG_WRITE_BYTES * self.writes.max(1)
+    }
 }
 
 /// Segments that are given up, and where they may wait to be used again.
@@ -60,6 +88,7 @@ impl Segments {
             unsynced: BTreeSet::new(),
             preallocator,
             sizes: BTreeMap::new(),
+            strides: Strides::default(),
         };
         for number in segments.listed()? {
             let path = segments.path(number);
@@ -153,11 +182,17 @@ impl Segments {
         if write.offset == 0 && !write.chunks.is_empty() {
             self.begin_segment(write.segment, write.segment_bytes)?;
         }
+        self.note(write);
         self.unsynced.insert(write.segment);
         let path = self.path(write.segment);
         let file = self.file(write.segment)?;
         write_pieces(&file, u64::from(write.offset), &write.chunks)
             .map_err(|error| DiskError::new("write to", &path, &error))
+    }
+
+    /// Something is written, here or elsewhere.
+    pub(super) fn note(&mut self, write: &Write) {
+        self.strides.note(write);
     }
 
     /// The file of a segment that has begun, with its path.
@@ -185,8 +220,9 @@ impl Segments {
         if there != Some(u64::from(size)) {
             self.open.remove(&segment);
             self.begin_folder()?;
+            let strides = std::mem::take(&mut self.strides);
             self.preallocator
-                .take(&path, u64::from(size))
+                .take(&path, u64::from(size), strides.are_long())
                 .map_err(|error| DiskError::new("create", &path, &error))?;
         }
         // Also where an attempt before created it and could not open the folder.

@@ -115,6 +115,35 @@ fn a_released_segment_is_written_over_and_nothing_of_it_is_read() {
     assert_eq!(disk.list().unwrap(), [2, 3]);
 }
 
+/// Bytes of zeros written to new segments, while so many bytes at a time fill five segments.
+fn zeros_where_writes_have(bytes: usize) -> u64 {
+    const SEGMENT_BYTES: usize = 256 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let mut disk = open(dir.path());
+    for segment in 1..=5 {
+        for offset in (0..SEGMENT_BYTES).step_by(bytes) {
+            let write = Write {
+                segment_bytes: SEGMENT_BYTES as u32,
+                chunks: vec![Bytes::from(vec![7; bytes])],
+                ..write(segment, offset as u32, &[])
+            };
+            disk.flush(&flush(vec![write], Vec::new(), true)).unwrap();
+        }
+        while disk.is_preparing() {
+            std::thread::yield_now();
+        }
+    }
+    let [log, _] = disk.turnover();
+    log.read().0
+}
+
+#[test]
+fn where_writes_are_long_blocks_are_not_written_twice() {
+    let long = zeros_where_writes_have(64 << 10);
+    assert!(long <= 2 * 256 << 10, "the first two at most: {long}");
+    assert!(zeros_where_writes_have(32 << 10) > long);
+}
+
 #[test]
 fn a_read_beyond_a_segment_is_an_error_and_allocates_nothing() {
     let dir = tempfile::tempdir().unwrap();
