@@ -2,10 +2,11 @@
 
 use super::Replica;
 use super::messages::{
-    Accept, Accepted, LaneNo, LaneRecord, Message, Place, Probe, Promise, Record, Shown, Stamp,
+    Accept, Accepted, LaneNo, LaneRecord, Message, Place, Promise, Record, Shown, Stamp,
 };
 use super::mutants::Fault;
 use crate::shared::ballot::Ballot;
+use crate::shared::lags::Probe;
 use crate::shared::peers::Member;
 use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, MemberIndex, Out};
 

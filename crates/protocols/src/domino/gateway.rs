@@ -2,8 +2,8 @@
 
 use super::Replica;
 use super::config::Way;
-use super::lags::Lags;
-use super::messages::{LaneNo, Message, Named, Probe, Proposal, Stamp, Vote};
+use super::messages::{LaneNo, Message, Named, Proposal, Stamp, Vote};
+use crate::shared::lags::{Lags, Probe};
 use crate::shared::peers::Member;
 use quorate_core::{
     Class, Command, Entry, EntryId, Event, MemberIndex, MemberSet, Now, Out, Outcome, Refusal,

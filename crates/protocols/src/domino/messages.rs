@@ -1,6 +1,7 @@
 //! What replicas say, what they write down, and what they wait for.
 
 use crate::shared::ballot::Ballot;
+use crate::shared::lags::Probe;
 use crate::shared::question::QuestionName;
 use crate::shared::words::carried_whole;
 use quorate_core::{Entry, EntryId, MemberIndex, Slot};
@@ -83,15 +84,6 @@ pub struct Vote {
     pub is_for: bool,
     /// How long messages take.
     pub probe: Probe,
-}
-
-/// By which a gateway learns how long its messages take.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Probe {
-    /// When the message that is answered left, as the clock of its sender showed.
-    pub sent_ns: u64,
-    /// When it arrived, as the clock of the member that answers showed.
-    pub arrived_ns: u64,
 }
 
 /// All votes of a member in the fast lane behind `from`, up to `nat`, for its leader.

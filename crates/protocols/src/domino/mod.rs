@@ -63,7 +63,6 @@ mod decide;
 mod describe;
 mod fast;
 mod gateway;
-mod lags;
 mod lanes;
 mod learner;
 mod messages;
@@ -79,10 +78,11 @@ mod tests;
 mod waits;
 mod wire;
 
+pub use crate::shared::lags::Probe;
 pub use config::{Config, Thresholds, Way};
 pub use messages::{
     Accept, Accepted, Ask, Beat, Held, LaneNo, LaneRecord, Learn, Mark, Message, Named, Place,
-    Placed, Probe, Promise, Proposal, Record, Round, Shown, Stamp, Step, Timer, Vote, Votes,
+    Placed, Promise, Proposal, Record, Round, Shown, Stamp, Step, Timer, Vote, Votes,
 };
 pub use mutants::Fault;
 pub use protocol::Domino;

@@ -3,8 +3,9 @@
 use super::config::{LANES_MAX, LISTED_MAX};
 use super::messages::{
     Accept, Accepted, Ask, Beat, Held, LaneNo, LaneRecord, Learn, Mark, Message, Named, Place,
-    Placed, Probe, Promise, Proposal, Record, Round, Shown, Stamp, Step, Vote, Votes,
+    Placed, Promise, Proposal, Record, Round, Shown, Stamp, Step, Vote, Votes,
 };
+use crate::shared::lags::Probe;
 use quorate_core::{Decoder, Encoder, Wire, WireError};
 
 impl Wire for Stamp {

@@ -44,7 +44,7 @@ impl Replica {
         let is_early = tup > self.bound(&body.footprint) && !is_far;
         if is_early && self.early.len() < EARLY_MAX {
             self.bodies.remove(id);
-            self.early.insert(body, deadline, self.now.mono_ns);
+            self.early.hold(body, deadline, self.now.mono_ns);
         } else if self.leads() {
             out.emit(Event::Branch(if is_far {
                 "far deadline"
@@ -64,7 +64,7 @@ impl Replica {
         let (clock_ns, mono_ns) = (self.now.clock_ns, self.now.mono_ns);
         while self.status == Status::Normal
             && let Some(EarlyRequest { body, deadline }) =
-                self.early.pop_due(clock_ns, mono_ns, self.config.far_ns)
+                self.early.next_due(clock_ns, mono_ns, self.config.far_ns)
         {
             self.release(body, deadline, out);
         }

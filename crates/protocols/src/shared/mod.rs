@@ -13,6 +13,9 @@ pub(crate) mod entry_names;
 #[cfg(feature = "yardsticks")]
 pub(crate) mod fast_quorums;
 pub(crate) mod faults;
+pub(crate) mod held;
+#[cfg(feature = "yardsticks")]
+pub(crate) mod lags;
 pub(crate) mod leadership;
 pub(crate) mod led;
 pub(crate) mod lives;

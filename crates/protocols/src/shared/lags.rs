@@ -1,6 +1,5 @@
 //! How long messages take to members, as answers to them tell.
 
-use super::messages::Probe;
 use quorate_core::MemberIndex;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,6 +7,15 @@ use std::collections::{BTreeMap, VecDeque};
 const SAMPLES_MAX: usize = 64;
 /// Fewer say nothing.
 const SAMPLES_MIN: usize = 10;
+
+/// By which a replica learns how long its messages take.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Probe {
+    /// When the message that is answered left, as the clock of its sender showed.
+    pub sent_ns: u64,
+    /// When it arrived, as the clock of the member that answers showed.
+    pub arrived_ns: u64,
+}
 
 /// What the answers of a member told.
 #[derive(Clone, Default, Debug)]
@@ -20,7 +28,7 @@ struct Samples {
 
 /// What the answers of members told.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Lags {
+pub(crate) struct Lags {
     by_member: BTreeMap<MemberIndex, Samples>,
 }
 
@@ -41,7 +49,7 @@ fn push(samples: &mut VecDeque<u64>, one: u64) {
 
 impl Lags {
     /// A member answered now, by the own clock.
-    pub(super) fn note(&mut self, from: MemberIndex, probe: Probe, clock_ns: u64) {
+    pub(crate) fn note(&mut self, from: MemberIndex, probe: Probe, clock_ns: u64) {
         let samples = self.by_member.entry(from).or_default();
         // A clock that is behind makes nothing arrive before it left.
         let one_way = probe.arrived_ns.saturating_sub(probe.sent_ns);
@@ -52,8 +60,14 @@ impl Lags {
         );
     }
 
+    /// How long after it leaves here, by the own clock, a member should have a message, by the clock of the member.
+    pub(crate) fn one_way_to(&self, member: MemberIndex, default_ns: u64) -> u64 {
+        let known = self.by_member.get(&member);
+        known.and_then(|of| high(&of.one_way)).unwrap_or(default_ns)
+    }
+
     /// By when so many of `n` members should have what leaves now, this one among them.
-    pub(super) fn one_way(&self, enough: usize, n: usize, default_ns: u64) -> u64 {
+    pub(crate) fn one_way(&self, enough: usize, n: usize, default_ns: u64) -> u64 {
         let known = self.by_member.values();
         let known = known.map(|of| high(&of.one_way).unwrap_or(default_ns));
         let mut all: Vec<u64> = known.chain([0]).collect();
@@ -63,7 +77,7 @@ impl Lags {
     }
 
     /// How long it takes to hear of so many of `n` members, this one among them; `None` if nobody knows.
-    pub(super) fn round_trip(&self, enough: usize, n: usize) -> Option<u64> {
+    pub(crate) fn round_trip(&self, enough: usize, n: usize) -> Option<u64> {
         let known = self.by_member.values();
         let mut all: Vec<u64> = known
             .filter_map(|of| high(&of.round_trip))
@@ -96,6 +110,8 @@ mod tests {
             [1, 2, 3].map(|enough| lags.one_way(enough, 3, 500)),
             [0, 100, 300]
         );
+        let to = |at| lags.one_way_to(MemberIndex::new(at), 500);
+        assert_eq!([0, 1, 2].map(to), [500, 100, 300]);
         assert_eq!(
             [2, 3].map(|enough| lags.round_trip(enough, 3)),
             [Some(200), Some(600)]
