@@ -5,6 +5,7 @@ use super::messages::{Accept, Conflict, PreAccept, Said, Validate, Validated};
 use super::mutants::Fault;
 use super::state::{Deps, Instance, Lead, Phase};
 use crate::shared::ballot::Ballot;
+use crate::shared::lags::Probe;
 use crate::shared::peers::Member;
 use quorate_core::{ENTRY_BYTES_MAX, Entry, EntryId, Event, MemberIndex, MemberSet, Out};
 
@@ -14,11 +15,29 @@ const ROUNDS_MAX: u64 = 1 << 48;
 impl Replica {
     /// A new entry, from its coordinator.
     pub(super) fn on_pre_accept(&mut self, from: MemberIndex, it: PreAccept, out: &mut Out<Self>) {
-        let (id, after) = (it.entry.id, it.deps.after);
+        let id = it.entry.id;
         if !self.is_coordinator(from, id) || !may_be_ordered(&it.entry) || it.deps.ids.contains(&id)
         {
             return self.misbehaved(from, "an entry that is not its own", out);
         }
+        if !self.may_name(from, it.quorum) {
+            return self.misbehaved(from, "a fast quorum that is none", out);
+        }
+        match self.config.queueing {
+            Some(_) => self.hold(from, it, out),
+            None => self.keep(from, it, Probe::default(), out),
+        }
+    }
+
+    /// Keeps a new entry behind all that it conflicts with here, if it is not too late for that.
+    pub(super) fn keep(
+        &mut self,
+        from: MemberIndex,
+        it: PreAccept,
+        probe: Probe,
+        out: &mut Out<Self>,
+    ) {
+        let (id, after) = (it.entry.id, it.deps.after);
         if !self.has_place_for(id, out) {
             return;
         }
@@ -39,7 +58,12 @@ impl Replica {
                 if let Some(footprint) = &instance.footprint {
                     self.table.extend(&mut deps, id, footprint);
                 }
-                (instance.initial, instance.deps) = (Some(it.deps), deps);
+                let initial = match self.config.queueing {
+                    Some(_) => deps.clone(),
+                    None => it.deps,
+                };
+                (instance.initial, instance.deps) = (Some(initial), deps);
+                instance.quorum = it.quorum;
                 instance.phase = Phase::PreAccepted;
                 instance.is_fresh = true;
                 self.persist(id, out);
@@ -48,7 +72,7 @@ impl Replica {
             Phase::Accepted => return,
         }
         let deps = self.instances[&id].deps.clone();
-        self.answer(from, Said::PreAcceptA(id, deps), out);
+        self.answer(from, Said::PreAcceptA(id, deps, probe), out);
     }
 
     /// A value at a ballot.

@@ -37,6 +37,7 @@ impl Replica {
                 offer.id
             );
         }
+        self.check_held();
         let me = self.config.seating.me;
         assert!(
             self.durable[me] <= self.next,
@@ -51,6 +52,40 @@ impl Replica {
                 "who lost its promises makes none"
             );
         }
+    }
+
+    /// What is held has no instance, or one that waits for it.
+    fn check_held(&self) {
+        let is_queueing = self.config.queueing.is_some();
+        for id in self.queue.held.ids() {
+            assert!(is_queueing, "entries are held with `toq_us` alone, {id:?}");
+            let known = self.instances.get(&id);
+            let is_kept = known.is_some_and(|known| known.phase == Phase::PreAccepted);
+            assert!(!is_kept, "what is kept is not held, {id:?}");
+            let is_own = id.origin == self.config.seating.my_id();
+            let waits = known.is_some_and(|known| known.is_coordinating && known.entry.is_none());
+            assert!(
+                !is_own || waits,
+                "what is held here has an instance, {id:?}"
+            );
+        }
+    }
+
+    /// Where entries are held, those who keep one name its fast quorum, and what they found is what they go on with.
+    fn check_kept(&self, id: EntryId, instance: &Instance) {
+        if self.config.queueing.is_none() {
+            return assert!(instance.quorum.is_empty(), "nobody names a quorum, {id:?}");
+        }
+        assert_eq!(
+            instance.quorum.len(),
+            self.config.thresholds.fast,
+            "a fast quorum is named, {id:?} (E1)"
+        );
+        let is_of_coordinator = instance.ballot == Ballot::default();
+        assert!(
+            !is_of_coordinator || instance.initial.as_ref() == Some(&instance.deps),
+            "what a member found is what it goes on with, {id:?} (E2)"
+        );
     }
 
     fn check_instance(&self, id: EntryId, instance: &Instance) {
@@ -70,6 +105,7 @@ impl Replica {
         if instance.phase == Phase::PreAccepted {
             let has_initial = instance.initial.is_some() && instance.entry.is_some();
             assert!(has_initial, "what is kept has initial dependencies, {id:?}");
+            self.check_kept(id, instance);
         }
         let is_in_force = match &instance.lead {
             Lead::None => true,

@@ -16,7 +16,8 @@ pub struct Thresholds {
     pub failures: usize,
     /// Members that may fail while entries are committed on the fast path: `e`.
     pub fast_failures: usize,
-    /// Members that keep an entry with its initial dependencies when it is committed on the fast path: `n - e`.
+    /// Members that keep an entry with its initial dependencies when it is committed on the fast path: `n - e`. With
+    /// `toq_us` the coordinator names them, and they keep it with the same dependencies.
     pub fast: usize,
     /// Members that accept a value when it is committed, or join a ballot before anything is proposed at it:
     /// `n - f`.
@@ -29,6 +30,19 @@ impl Thresholds {
     pub fn of(members: usize) -> Self {
         let failures = members.saturating_sub(1) / 2;
         let fast_failures = ((members + 1 - failures) / 2).min(failures);
+        Thresholds::tolerating(members, failures, fast_failures)
+    }
+
+    /// The quorums of so many members where entries are held until a time (`toq_us`): any two fast quorums and whoever
+    /// is heard when an instance is recovered share a member, so `n >= 2e + f + 1`.
+    #[must_use]
+    pub fn of_held(members: usize) -> Self {
+        let failures = members.saturating_sub(1) / 2;
+        let fast_failures = members.saturating_sub(failures + 1) / 2;
+        Thresholds::tolerating(members, failures, fast_failures)
+    }
+
+    fn tolerating(members: usize, failures: usize, fast_failures: usize) -> Self {
         Thresholds {
             failures,
             fast_failures,
@@ -61,6 +75,17 @@ pub struct Waits {
     pub rtx_max_ns: u64,
 }
 
+/// How long entries are held before a member keeps them (`toq_us`), in ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queueing {
+    /// What is added to the time that messages are thought to take to a fast quorum.
+    pub added_ns: u64,
+    /// The time that messages are thought to take to a member that has not answered yet.
+    pub one_way_ns: u64,
+    /// Nothing is held for longer, whatever clocks show (`far_us`).
+    pub far_ns: u64,
+}
+
 /// All that is equal on the replicas of an epoch, and who this replica is.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -72,6 +97,10 @@ pub struct Config {
     pub faults: Faults<Fault>,
     /// What an application's command touches; without it all touch everything.
     pub touches: Option<Touches>,
+    /// Timestamp-ordered queueing, if entries are held (`toq_us` above 0).
+    pub queueing: Option<Queueing>,
+    /// Whether a new entry goes to a fast quorum alone at first (`thrifty`).
+    pub is_thrifty: bool,
     /// Instances under way beyond which no more are begun (`window`).
     pub window: usize,
     /// Instances kept: what honest replicas have under way, and as much again.
@@ -82,7 +111,15 @@ pub struct Config {
     pub waits: Waits,
 }
 
-const KNOWN: [&str; 4] = ["recover_ms", "mark_us", "fast_wait_us", "patience_ms"];
+const KNOWN: [&str; 7] = [
+    "recover_ms",
+    "mark_us",
+    "fast_wait_us",
+    "toq_us",
+    "far_us",
+    "thrifty",
+    "patience_ms",
+];
 
 impl Config {
     /// The configuration of one seat, where everything conflicts.
@@ -90,11 +127,18 @@ impl Config {
         let params = Params::of(&seat.epoch, &KNOWN)?;
         let members = params.members()?;
         let window = params.number("window", 4096, 1..=WINDOW_MAX)?;
+        let queueing = queueing(&params)?;
+        let thresholds = match queueing {
+            Some(_) => Thresholds::of_held(members),
+            None => Thresholds::of(members),
+        };
         Ok(Config {
             seating: Seating::of(seat)?,
-            thresholds: Thresholds::of(members),
+            thresholds,
             faults: Faults::default(),
             touches: None,
+            queueing,
+            is_thrifty: params.switch("thrifty", false)?,
             window,
             instances_max: 2 * window * (members + 1),
             batches: Batches::of(&params)?,
@@ -103,9 +147,25 @@ impl Config {
     }
 }
 
+fn rtt_us(params: &Params<'_>) -> Result<usize, String> {
+    params.number("rtt_us", 400, 1..=10_000_000)
+}
+
+fn queueing(params: &Params<'_>) -> Result<Option<Queueing>, String> {
+    let rtt_us = rtt_us(params)?;
+    let toq_us = params.number("toq_us", 0, 0..=10_000_000)?;
+    // Clocks may be apart, and messages take longer than usual.
+    let far_us = params.number("far_us", 2 * (rtt_us + toq_us), 1..=40_000_000)?;
+    Ok((toq_us > 0).then(|| Queueing {
+        added_ns: toq_us as u64 * MICROS,
+        one_way_ns: rtt_us as u64 * MICROS / 2,
+        far_ns: far_us as u64 * MICROS,
+    }))
+}
+
 fn waits(params: &Params<'_>) -> Result<Waits, String> {
     let micros = |name, default| params.number(name, default, 1..=10_000_000);
-    let rtt_us = micros("rtt_us", 400)?;
+    let rtt_us = rtt_us(params)?;
     let rtt_ns = rtt_us as u64 * MICROS;
     let recover_ns = params.number("recover_ms", 300, 1..=600_000)? as u64 * MILLIS;
     Ok(Waits {
@@ -137,6 +197,16 @@ mod tests {
             let (f, e, slow, fast) = of(n);
             assert!(n > 2 * f && n + 1 >= 2 * e + f, "{n} members");
             assert!(slow + slow > n && fast + slow > n && e <= f, "{n} members");
+        }
+    }
+    #[test]
+    fn two_fast_quorums_of_held_entries_and_who_is_heard_share_a_member() {
+        let fast = |n| Thresholds::of_held(n).fast;
+        assert_eq!([1, 3, 5, 7].map(fast), [1, 3, 4, 6]);
+        for n in 1..=64 {
+            let it = Thresholds::of_held(n);
+            assert!(n > 2 * it.fast_failures + it.failures, "{n} members");
+            assert!(it.slow == Thresholds::of(n).slow && it.fast >= it.slow);
         }
     }
 }

@@ -4,13 +4,16 @@ use super::Replica;
 use super::messages::{Message, Record, Said};
 use super::state::{Deps, Instance, Lead, Phase};
 use crate::shared::ballot::Ballot;
-use quorate_core::{Entry, EntryId};
+use quorate_core::{Entry, EntryId, MemberSet};
 
 /// A message on one line.
 pub(super) fn message(message: &Message) -> String {
     match &message.said {
-        Said::PreAccept(it) => format!("pre-accept {:?}{}", it.entry.id, behind(&it.deps)),
-        Said::PreAcceptA(id, deps) => format!("pre-accepted {id:?}{}", behind(deps)),
+        Said::PreAccept(it) => {
+            let quorum = by(it.quorum);
+            format!("pre-accept {:?}{}{quorum}", it.entry.id, behind(&it.deps))
+        }
+        Said::PreAcceptA(id, deps, _) => format!("pre-accepted {id:?}{}", behind(deps)),
         Said::Accept(it) => {
             let value = value(it.value.as_ref());
             format!(
@@ -53,8 +56,9 @@ pub(super) fn message(message: &Message) -> String {
             let names = names(conflicts);
             format!("validated {:?}{}: against it{names}", it.id, at(it.ballot))
         }
-        Said::Waiting(id, kept_by) => {
-            format!("waiting for what contradicts {id:?}, kept by {kept_by}")
+        Said::Waiting(id, kept_by, deps) => {
+            let deps = behind(deps);
+            format!("waiting for what contradicts {id:?}{deps}, kept by {kept_by}")
         }
         Said::Ask(ids) => format!("ask{}", names(ids.iter().copied())),
         Said::ReadQ(question) => format!("form an entry for reads {}", question.number),
@@ -108,8 +112,9 @@ pub(super) fn state(replica: &Replica) -> Vec<String> {
 /// All that is known, on one line.
 pub(super) fn explain(replica: &Replica) -> String {
     format!(
-        "{}; {} own entries, {} commands and {} reads wait, {} executed ahead; delivered elsewhere to {:?}",
+        "{}; {} entries held, {} own, {} commands and {} reads wait, {} executed ahead; delivered elsewhere to {:?}",
         state(replica).join("; "),
+        replica.queue.held.len(),
         replica.offers.len(),
         replica.backlog.len(),
         replica.reads.count(),
@@ -121,7 +126,7 @@ pub(super) fn explain(replica: &Replica) -> String {
 fn one(instance: &Instance) -> String {
     let lead = match &instance.lead {
         Lead::None => String::new(),
-        Lead::PreAccepting(count) => format!(", kept by {}", count.heard),
+        Lead::PreAccepting(count) => format!(", kept by {}", count.heard()),
         Lead::Accepting(accepting) => format!(", accepted by {}", accepting.accepted_by),
         Lead::Recovering(answers) => format!(", recovers, {} joined", answers.len()),
         Lead::Validating(it) if it.is_waiting => format!(", waits for {:?}", it.conflicts),
@@ -161,6 +166,14 @@ fn at(ballot: Ballot) -> String {
     match ballot == Ballot::default() {
         true => String::new(),
         false => format!(" {ballot:?}"),
+    }
+}
+
+/// The fast quorum that must keep an entry, if one is named.
+fn by(quorum: MemberSet) -> String {
+    match quorum.is_empty() {
+        true => String::new(),
+        false => format!(" by {quorum}"),
     }
 }
 

@@ -43,9 +43,15 @@ impl Replica {
         }
     }
 
+    /// Tells all others what is decided: with the entry those who were not asked to keep it.
     fn tell_commit(&self, id: EntryId, out: &mut Out<Self>) {
-        if let Some(commit) = self.told(id, false) {
-            self.say(self.config.seating.others(), Said::Commit(commit), out);
+        let known = self.instances.get(&id);
+        let unasked = known.map_or(MemberSet::EMPTY, |known| known.unasked);
+        let asked = self.config.seating.others() - unasked;
+        for (to, with_entry) in [(asked, false), (unasked, true)] {
+            if let Some(commit) = self.told(id, with_entry).filter(|_| !to.is_empty()) {
+                self.say(to, Said::Commit(commit), out);
+            }
         }
     }
 
@@ -240,6 +246,7 @@ impl Replica {
         out.emit(Event::Branch("installed"));
         (self.next, self.done) = (next, base);
         self.table.restart(next);
+        self.end_holds_of_delivered();
         if !self.ahead.is_empty() {
             self.ahead.clear();
             out.retract(next);

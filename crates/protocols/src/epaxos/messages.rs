@@ -2,9 +2,10 @@
 
 use super::state::{Deps, Phase};
 use crate::shared::ballot::Ballot;
+use crate::shared::lags::Probe;
 use crate::shared::question::QuestionName;
 use crate::shared::words::carried_whole;
-use quorate_core::{Entry, EntryId, Slot};
+use quorate_core::{Entry, EntryId, MemberSet, Slot};
 
 /// What one replica says to others.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,8 +30,28 @@ pub struct Header {
 pub struct PreAccept {
     /// The entry, whose name is that of the instance.
     pub entry: Entry,
-    /// The initial dependencies: what the coordinator knows that the entry conflicts with.
+    /// The initial dependencies: what the coordinator knows that the entry conflicts with. Where entries are held, no
+    /// more than what members add to: each has initial dependencies of its own.
     pub deps: Deps,
+    /// Where entries are held: the fast quorum, its coordinator among them. Nobody otherwise.
+    pub quorum: MemberSet,
+    /// The time at which members keep the entry, in ns since the Unix epoch; at once, for 0.
+    pub keep_at_ns: u64,
+    /// When this left, as the clock of the coordinator showed, in ns since the Unix epoch; 0 if that is of no use.
+    pub sent_ns: u64,
+}
+
+impl PreAccept {
+    /// What is kept as soon as it arrives.
+    pub(super) fn at_once(entry: Entry, deps: Deps, quorum: MemberSet) -> PreAccept {
+        PreAccept {
+            entry,
+            deps,
+            quorum,
+            keep_at_ns: 0,
+            sent_ns: 0,
+        }
+    }
 }
 
 /// A value at a ballot.
@@ -78,6 +99,8 @@ pub struct Shown {
     pub deps: Deps,
     /// The initial dependencies, if there are any.
     pub initial: Option<Deps>,
+    /// The fast quorum that the coordinator named, if the sender knows it.
+    pub quorum: MemberSet,
     /// The sender formed the entry since it started, and has not committed it: nor will it at its own ballot.
     pub is_coordinating: bool,
 }
@@ -120,8 +143,8 @@ pub struct Validated {
 pub enum Said {
     /// A new entry. Promises nothing.
     PreAccept(PreAccept),
-    /// The sender keeps an entry behind these, durably.
-    PreAcceptA(EntryId, Deps),
+    /// The sender keeps an entry behind these, durably; how long its messages take.
+    PreAcceptA(EntryId, Deps, Probe),
     /// A value at a ballot. Promises nothing.
     Accept(Accept),
     /// The sender has accepted the value of a ballot, durably.
@@ -138,8 +161,9 @@ pub enum Said {
     Validate(Validate),
     /// The sender takes the value for the initial one, durably, and knows of these conflicts.
     ValidateA(Validated),
-    /// Recovering the instance, the sender waits for others; so many members had kept the entry as it came.
-    Waiting(EntryId, u64),
+    /// Recovering the instance, the sender waits for others; so many members had kept the entry as it came, behind
+    /// these.
+    Waiting(EntryId, u64, Deps),
     /// "What is decided of these?"
     Ask(Vec<EntryId>),
     /// How far the sender has come; whether it wants to know that of the receiver, durably.
@@ -171,6 +195,8 @@ pub struct Kept {
     pub deps: Deps,
     /// The initial dependencies, if there are any.
     pub initial: Option<Deps>,
+    /// The fast quorum that the coordinator named, if it is known.
+    pub quorum: MemberSet,
 }
 
 /// What must survive a crash before a message that rests on it leaves.
@@ -218,6 +244,8 @@ pub enum Timer {
     Retransmit,
     /// Answers that the fast path lacks have not come.
     FastWait,
+    /// Entries are to be kept.
+    Hold,
     /// Committed entries have no root behind them.
     Mark,
     /// Nothing was heard of an instance for long.

@@ -29,7 +29,7 @@
 //!   the fast path can have been taken (`Replica::choose`): no, if the coordinator says so, which it knows also after a
 //!   restart, for it makes a fast commit durable before others know; no, if too few kept the entry as it came; no, if a
 //!   conflicting instance is committed, or one of a coordinator that cannot have missed this one, with neither below
-//!   the other.
+//!   the other. (Where entries are held, see below.)
 //! - E2: of two conflicting entries that are ordered one is below the other. Their quorums share a member, which knew
 //!   one when it came to keep the other (`Table::extend`), or took it for an initial value (`Replica::on_validate`).
 //! - E3: ballots of an instance only grow, what is accepted at one is joined, and phases only grow.
@@ -39,6 +39,31 @@
 //!   the entry is delivered.
 //! - E7: an entry is not made void that was committed on the fast path (E1). The commands of one that is void get
 //!   another instance, and a notice in its place has all replicas know that it is void.
+//!
+//! # Entries that are held
+//!
+//! With `toq_us` (TOQ, *EPaxos Revisited*, NSDI'21; `toq.rs`, `hold.rs`) members keep an entry at a time that its
+//! coordinator chose, and each finds its dependencies then. Clocks decide when, and nothing else. There are no initial
+//! dependencies to compare with; so the coordinator names a fast quorum, and the entry is committed on the fast path if
+//! all of that found the same. Any two fast quorums and any `n - f` members share one (`n >= 2e + f + 1`,
+//! [`Thresholds::of_held`]). Be `y` committed so, behind `D`:
+//!
+//! - E2: a member of its quorum is in every other quorum that says what conflicts: fast ones, those of the slow
+//!   path, and those that validate. It came to keep one of the two with the other known to it (`Table::extend`), or
+//!   knew `y` when it was asked to validate, and spoke against the other if neither is behind the other
+//!   (`Replica::conflicts_of`). That goes for every value that is validated, too, whoever found it.
+//! - E1, E7: whoever recovers `y` hears members of its quorum, at least one, which all kept it behind `D`
+//!   (`Replica::unanimous`): so `D` is what it goes on with, and no conflicting instance is committed with neither
+//!   below the other. An instance `j` that speaks against `y` and is not committed is waited for, as ever. `y` is made
+//!   void if whoever recovers `j` waits, too, with a value for `j` that is not behind `y`, and that all found who were
+//!   heard of `j`'s quorum. One of those is in the quorum of `y`: had it kept both, it would have one behind the other.
+//!   That `j` waits is not enough: its value may be behind `y`, where the member that speaks against `y` is of no
+//!   quorum of `j`, or kept `j` otherwise (`Instance::rules_out`).
+//! - An entry that its coordinator forgot, and others keep, makes nothing void: it speaks against `y`, is recovered,
+//!   and its value, if it has one, is behind `y` or before it. So entries leave at once, before anything is durable.
+//!
+//! `Replica::check` asserts that all who keep an entry name a fast quorum of the right size, and go on with what they
+//! found; `Replica::count_pre_accepted` that all of it found what is committed.
 //!
 //! # What is delivered
 //!
@@ -66,6 +91,7 @@ mod config;
 mod describe;
 mod errands;
 mod footprint;
+mod hold;
 mod learner;
 mod messages;
 mod mutants;
@@ -79,10 +105,11 @@ mod state;
 mod table;
 #[cfg(test)]
 mod tests;
+mod toq;
 mod waits;
 mod wire;
 
-pub use config::{Config, Thresholds, Waits};
+pub use config::{Config, Queueing, Thresholds, Waits};
 pub use messages::{
     Accept, Commit, Conflict, Header, Kept, Message, PreAccept, Record, Said, Shown, Timer,
     Validate, Validated,

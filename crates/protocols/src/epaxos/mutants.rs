@@ -1,7 +1,7 @@
 //! Deliberate faults of EPaxos, and what finds each.
 
 use super::Replica;
-use super::config::Config;
+use super::config::{Config, Thresholds};
 use super::messages::Record;
 use super::state::Phase;
 use crate::registry::{Catcher, Mutant, Sabotage};
@@ -27,6 +27,10 @@ pub enum Fault {
     DropAtDelivery,
     /// The commands of an entry that its instance did not order are forgotten.
     LoseVoid,
+    /// Where entries are held, what any one of the fast quorum kept is taken for what all did.
+    AnyOfQuorum,
+    /// Where entries are held, whoever waits for others speaks against what does not go behind it.
+    AnyWaiting,
 }
 
 /// All of them.
@@ -66,6 +70,10 @@ fn rules() -> Vec<Mutant<Replica>> {
             "what is delivered goes before nothing any more";
         "lose-void", "lose_void", LoseVoid:
             "the commands of an entry that its instance did not order are forgotten";
+        "toq-any-of-quorum", "toq_any_of_quorum", AnyOfQuorum:
+            "where entries are held, what any one of the fast quorum kept is taken for what all did";
+        "toq-any-waiting", "toq_any_waiting", AnyWaiting:
+            "where entries are held, whoever waits for others speaks against what does not go behind it";
     }
 }
 
@@ -77,6 +85,15 @@ fn others() -> Vec<Mutant<Replica>> {
             "a member too few commits on the fast path",
             |config: &mut Config| config.thresholds.fast -= 1,
             "crates/protocols/src/epaxos/tests/mutants.rs: fast_quorum_1",
+        ),
+        Mutant::<Replica>::by_test(
+            "toq-small-quorum",
+            "where entries are held, fast quorums are those of EPaxos* without",
+            |config: &mut Config| {
+                let members = config.seating.members.len();
+                config.thresholds.fast = Thresholds::of(members).fast;
+            },
+            "crates/protocols/src/epaxos/tests/mutants.rs: toq_small_quorum",
         ),
         Mutant::<Replica>::by_test(
             "slow-quorum-1",

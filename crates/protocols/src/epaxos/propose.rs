@@ -7,6 +7,7 @@ use super::mutants::Fault;
 use super::state::{Accepting, Deps, Lead, Phase, PreAccepting};
 use crate::shared::admission::refusal;
 use crate::shared::ballot::Ballot;
+use crate::shared::lags::Probe;
 use quorate_core::{
     Class, Command, Entry, EntryId, Machine, MemberIndex, MemberSet, Out, Outcome, Refusal,
 };
@@ -60,9 +61,19 @@ impl Replica {
 
     /// Begins an instance of an own entry, behind all that it conflicts with here, and behind others.
     pub(super) fn propose(&mut self, entry: Entry, mut deps: Deps, out: &mut Out<Self>) {
-        let (id, me) = (entry.id, self.config.seating.me);
-        self.learn_entry(entry.clone());
         deps.after = self.floor();
+        match self.config.queueing {
+            Some(queueing) => self.propose_held(entry, deps, queueing, out),
+            None => self.propose_at_once(entry, deps, out),
+        }
+    }
+
+    /// Begins an instance of an own entry that is not held.
+    fn propose_at_once(&mut self, entry: Entry, mut deps: Deps, out: &mut Out<Self>) {
+        let (id, me) = (entry.id, self.config.seating.me);
+        let asked = self.asked_first(self.nearest_quorum());
+        let unasked = self.config.seating.others() - asked;
+        self.learn_entry(entry.clone());
         let Some(instance) = self.instances.get_mut(&id) else {
             return;
         };
@@ -72,20 +83,17 @@ impl Replica {
             deps.ids.extend(self.table.conflicting(id, footprint, from));
             deps.ids.remove(&id);
         }
+        instance.unasked = unasked;
         instance.lead = Lead::PreAccepting(PreAccepting::default());
-        let it = PreAccept { entry, deps };
+        let it = PreAccept::at_once(entry, deps, MemberSet::EMPTY);
         let early = self.fault(Fault::EarlyPreAccept);
         if early {
-            self.say(
-                self.config.seating.others(),
-                Said::PreAccept(it.clone()),
-                out,
-            );
+            self.say(asked, Said::PreAccept(it.clone()), out);
         }
         self.on_pre_accept(me, it.clone(), out);
         // An entry that others keep, and that this replica forgot, would speak against what it forms afterwards.
         if !early {
-            self.say_behind_records(Said::PreAccept(it), out);
+            self.say_to_behind_records(asked, Said::PreAccept(it), out);
         }
     }
 
@@ -94,18 +102,26 @@ impl Replica {
         &mut self,
         from: MemberIndex,
         id: EntryId,
-        deps: &Deps,
+        deps: Deps,
+        probe: Probe,
         out: &mut Out<Self>,
     ) {
+        if probe.sent_ns > 0 && from != self.config.seating.me {
+            self.queue.lags.note(from, probe, self.now.clock_ns);
+        }
         let Some(instance) = self.instances.get_mut(&id) else {
             return;
         };
-        let is_equal = instance.initial.as_ref() == Some(deps);
         if let Lead::PreAccepting(count) = &mut instance.lead {
-            count.heard.insert(from);
-            count.equal.insert_if(from, is_equal);
-            count.deps.join(deps);
+            count.answers.insert(from, deps);
             self.count_pre_accepted(id, out);
+        }
+    }
+
+    /// Members are asked to keep an entry that were not before.
+    pub(super) fn note_asked(&mut self, id: EntryId, asked: MemberSet) {
+        if let Some(instance) = self.instances.get_mut(&id) {
+            instance.unasked -= asked;
         }
     }
 
@@ -120,15 +136,33 @@ impl Replica {
             return;
         };
         let is_own = instance.ballot == Ballot::default() && instance.phase == Phase::PreAccepted;
-        if !is_own || !count.heard.contains(me) {
+        let heard = count.heard();
+        let Some(initial) = instance.initial.as_ref() else {
+            return;
+        };
+        if !is_own || !heard.contains(me) {
             return;
         }
-        let (differs, has_waited) = (count.heard != count.equal, count.has_waited);
-        if count.equal.len() >= thresholds.fast && count.equal.contains(me) {
-            let deps = instance.initial.clone().unwrap_or_default();
+        let (equal, quorum) = (count.equal(initial), instance.quorum);
+        let (is_fast, differs) = match quorum.is_empty() {
+            true => {
+                let is_enough = equal.len() >= thresholds.fast;
+                (is_enough && equal.contains(me), equal != heard)
+            }
+            // The others' answers count on the slow path alone.
+            false => (quorum.is_subset(equal), !(quorum & heard).is_subset(equal)),
+        };
+        if is_fast {
+            let deps = initial.clone();
+            assert!(
+                quorum
+                    .iter()
+                    .all(|member| count.answers.get(&member) == Some(&deps)),
+                "all of the fast quorum found the same, {id:?} (E1)"
+            );
             self.commit(id, deps, true, out);
-        } else if count.heard.len() >= thresholds.slow && (differs || has_waited) {
-            let (deps, entry) = (count.deps.clone(), instance.entry.clone());
+        } else if heard.len() >= thresholds.slow && (differs || count.has_waited) {
+            let (deps, entry) = (count.union(), instance.entry.clone());
             self.say_accept(id, Ballot::default(), entry, deps, out);
         }
     }
@@ -149,6 +183,8 @@ impl Replica {
             ballot,
             accepted_by: MemberSet::EMPTY,
         });
+        // Everybody gets the entry now.
+        instance.unasked = MemberSet::EMPTY;
         let it = Accept {
             id,
             ballot,

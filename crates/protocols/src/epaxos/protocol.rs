@@ -29,12 +29,16 @@ const VARIATIONS: &[(&str, &[&str])] = &[
     ("outstanding", &["1", "8"]),
     ("mark_us", &["500", "50000"]),
     ("recover_ms", &["50"]),
+    ("toq_us", &["200", "5000"]),
+    ("far_us", &["50", "20000"]),
+    ("thrifty", &["true"]),
 ];
 
 /// The rare branches of the machine.
 const BRANCHES: &[&str] = &[
     "accepted value goes on",
     "decided elsewhere",
+    "entry kept late",
     "installed",
     "instance made void",
     "instance recovered",

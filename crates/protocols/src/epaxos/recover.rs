@@ -12,6 +12,7 @@
 use super::Replica;
 use super::config::Config;
 use super::footprint::stand_in_of;
+use super::hold::Queue;
 use super::messages::{Kept, Record, Said};
 use super::state::Instance;
 use super::table::Table;
@@ -59,6 +60,7 @@ impl Replica {
             done,
             instances: BTreeMap::new(),
             table: Table::new(next),
+            queue: Queue::default(),
             has_committed: false,
             ahead: VecDeque::new(),
             durable,

@@ -10,6 +10,7 @@ use super::Replica;
 use super::messages::{Said, Shown, Validate, Validated};
 use super::mutants::Fault;
 use super::state::{Deps, Instance, Known, Lead, Phase, Validating};
+use super::toq::Candidate;
 use crate::shared::ballot::Ballot;
 use quorate_core::{EntryId, Event, MemberIndex, MemberSet, Out};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ impl Replica {
     pub(super) fn recover_instance(&mut self, id: EntryId, out: &mut Out<Self>) {
         let me = self.config.seating.me;
         let node = self.config.seating.my_id();
+        self.end_hold(id);
         let instance = self.instances.entry(id).or_default();
         if instance.is_committed() {
             return;
@@ -70,7 +72,6 @@ impl Replica {
             return;
         };
         let ballot = instance.leads_at;
-        let quorum: MemberSet = answers.keys().copied().collect();
         let shown = || answers.values().map(|known| &known.0);
         let accepted = shown().filter(|shown| shown.phase == Phase::Accepted);
         if let Some(latest) = accepted.max_by_key(|shown| shown.accepted) {
@@ -90,18 +91,18 @@ impl Replica {
             self.armed.note_hasty();
             return self.make_void(id, ballot, out);
         }
-        let kept = || shown().filter(|shown| is_as_it_came(shown));
-        let kept_by = kept().count();
-        let needed = quorum.len() - self.config.thresholds.fast_failures;
-        let first = kept().next();
-        let entry = first.and_then(|shown| shown.entry.clone());
-        let initial = first.and_then(|shown| shown.initial.clone());
-        let (Some(entry), Some(deps)) = (entry, initial) else {
+        let candidate = match self.config.queueing {
+            Some(_) => self.unanimous(&answers),
+            None => self.kept_as_it_came(&answers),
+        };
+        let Some(candidate) = candidate else {
             return self.make_void(id, ballot, out);
         };
-        if kept_by < needed {
-            return self.make_void(id, ballot, out);
-        }
+        let Candidate {
+            entry,
+            deps,
+            kept_by,
+        } = candidate;
         if self.fault(Fault::NoValidate) {
             return self.say_accept(id, ballot, Some(entry), deps, out);
         }
@@ -111,6 +112,19 @@ impl Replica {
             deps,
         };
         self.validate(answers, kept_by, it, out);
+    }
+
+    /// What may have been committed on the fast path: if enough kept the entry as it came.
+    fn kept_as_it_came(&self, answers: &BTreeMap<MemberIndex, Known>) -> Option<Candidate> {
+        let shown = answers.values().map(|known| &known.0);
+        let kept: Vec<&Shown> = shown.filter(|shown| is_as_it_came(shown)).collect();
+        let needed = answers.len() - self.config.thresholds.fast_failures;
+        let first = kept.first().filter(|_| kept.len() >= needed)?;
+        Some(Candidate {
+            entry: first.entry.clone()?,
+            deps: first.initial.clone()?,
+            kept_by: kept.len(),
+        })
     }
 
     /// Asks those who joined the ballot whether a value can have been committed on the fast path.
@@ -189,7 +203,9 @@ impl Replica {
             return self.say_accept(id, ballot, entry, deps, out);
         }
         let (quorum, kept_by) = (validating.quorum, validating.kept_by);
-        let is_least = kept_by == quorum.len() - self.config.thresholds.fast_failures;
+        let deps = validating.deps.clone();
+        let is_least = self.config.queueing.is_none()
+            && kept_by == quorum.len() - self.config.thresholds.fast_failures;
         let seating = &self.config.seating;
         let is_absent = |other: &EntryId| {
             let coordinator = seating.member(other.origin);
@@ -207,18 +223,26 @@ impl Replica {
             }
         }
         let kept_by = kept_by as u64;
-        self.on_waiting(id, kept_by);
+        self.on_waiting(id, kept_by, &deps);
         self.say(
             self.config.seating.others(),
-            Said::Waiting(id, kept_by),
+            Said::Waiting(id, kept_by, deps),
             out,
         );
     }
 
     /// Somebody recovers an instance and waits for others: so many members had kept the entry as it came.
-    pub(super) fn on_waiting(&mut self, id: EntryId, kept_by: u64) {
+    pub(super) fn on_waiting(&mut self, id: EntryId, kept_by: u64, deps: &Deps) {
+        let behind = match self.fault(Fault::AnyWaiting) {
+            true => BTreeSet::new(),
+            false => deps.ids.clone(),
+        };
+        let is_held = self.config.queueing.is_some();
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.waiting = instance.waiting.max(kept_by);
+            if is_held {
+                instance.note_waits_behind(behind);
+            }
             instance.is_fresh = true;
         }
     }
@@ -243,6 +267,7 @@ impl Replica {
         };
         let ballot = instance.leads_at;
         let thresholds = self.config.thresholds;
+        let is_held = self.config.queueing.is_some();
         let many = thresholds.slow.saturating_sub(thresholds.fast_failures) as u64;
         let (mut is_void, mut is_open) = (false, false);
         for other in &validating.conflicts {
@@ -253,7 +278,10 @@ impl Replica {
                     is_void |= !known.is_void && !known.deps.ids.contains(&id);
                 }
                 Some(known) => {
-                    is_void |= known.waiting > many;
+                    is_void |= match is_held {
+                        true => known.rules_out(id),
+                        false => known.waiting > many,
+                    };
                     is_open = true;
                 }
             }

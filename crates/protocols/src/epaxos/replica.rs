@@ -5,6 +5,7 @@ use super::config::Config;
 use super::describe;
 use super::errands::Errand;
 use super::footprint::stand_in_of;
+use super::hold::Queue;
 use super::messages::{Header, Message, Record, Said, Timer};
 use super::mutants::Fault;
 use super::state::{Instance, ToSelf};
@@ -16,7 +17,7 @@ use crate::shared::claim::Fetcher;
 use crate::shared::decided::DecidedSet;
 use crate::shared::disk::Disk;
 use crate::shared::entry_names::EntryNames;
-use crate::shared::peers::{Member, sender};
+use crate::shared::peers::{Member, each_peer, sender};
 use crate::shared::reads::ReadQueries;
 use crate::shared::seating::Seating;
 use crate::shared::timers::Backoff;
@@ -43,6 +44,8 @@ pub struct Replica {
     pub(super) instances: BTreeMap<EntryId, Instance>,
     /// What conflicts with what.
     pub(super) table: Table,
+    /// Entries of which there is no instance yet, until their time (`toq_us`).
+    pub(super) queue: Queue,
     /// Something was committed since deliveries were looked for.
     pub(super) has_committed: bool,
     /// Executed ahead of delivery, in the slots from `next` on.
@@ -120,7 +123,7 @@ impl Introspect for Replica {
     fn fingerprint(&self, to: &mut impl Hasher) {
         (self.is_silent, self.next, self.has_committed).hash(to);
         self.done.to_bytes().hash(to);
-        (&self.instances, &self.table, &self.ahead).hash(to);
+        (&self.instances, &self.table, &self.queue, &self.ahead).hash(to);
         (&self.durable, &self.heard_delivered, self.fetcher).hash(to);
         (&self.backlog, &self.offers, self.names).hash(to);
         (&self.reads, &self.errands).hash(to);
@@ -185,9 +188,16 @@ impl Replica {
         if about.is_some_and(|id| self.done.entries.contains(id)) {
             return self.say_delivered(from, &said, out);
         }
+        let goes_on = matches!(
+            said,
+            Said::Accept(_) | Said::Commit(_) | Said::Recover(..) | Said::Validate(_)
+        );
+        if let Some(id) = about.filter(|_| goes_on) {
+            self.end_hold(id);
+        }
         match said {
             Said::PreAccept(it) => self.on_pre_accept(from, it, out),
-            Said::PreAcceptA(id, deps) => self.on_pre_accept_a(from, id, &deps, out),
+            Said::PreAcceptA(id, deps, probe) => self.on_pre_accept_a(from, id, deps, probe, out),
             Said::Accept(it) => self.on_accept(from, it, out),
             Said::AcceptA(id, ballot) => self.on_accept_a(from, id, ballot, out),
             Said::Commit(it) => self.on_commit(from, it, out),
@@ -196,7 +206,7 @@ impl Replica {
             Said::Nack(id, ballot) => self.on_nack(from, id, ballot, out),
             Said::Validate(it) => self.on_validate(from, it, out),
             Said::ValidateA(it) => self.on_validate_a(from, it, out),
-            Said::Waiting(id, kept_by) => self.on_waiting(id, kept_by),
+            Said::Waiting(id, kept_by, deps) => self.on_waiting(id, kept_by, &deps),
             Said::Ask(ids) => self.on_ask(from, ids, out),
             Said::Progress(is_question) => self.on_progress(from, is_question, out),
             Said::ReadQ(question) => self.on_read_q(from, question, out),
@@ -208,6 +218,7 @@ impl Replica {
         match timer {
             Timer::Retransmit => self.on_retransmit(out),
             Timer::FastWait => self.on_fast_wait(out),
+            Timer::Hold => self.on_hold(),
             Timer::Mark => self.on_mark(out),
             Timer::Recover => self.on_recover_timer(out),
             Timer::CatchUp => self.on_catch_up(out),
@@ -228,6 +239,7 @@ impl Replica {
         let me = self.config.seating.me;
         let mut has_looked = false;
         loop {
+            self.keep_due(out);
             while let Some(ToSelf(said)) = self.disk.pop_durable() {
                 self.hear(me, said, out);
             }
@@ -243,6 +255,7 @@ impl Replica {
         if has_looked {
             self.execute_ahead(out);
         }
+        self.watch_held(out);
         self.rearm_timers(out);
     }
 
@@ -277,6 +290,18 @@ impl Replica {
     pub(super) fn say_behind_records(&self, said: Said, out: &mut Out<Self>) {
         let header = self.header();
         out.send(Peers::All, Message { header, said });
+    }
+
+    /// Says to members what rests on the records so far.
+    pub(super) fn say_to_behind_records(&self, to: MemberSet, said: Said, out: &mut Out<Self>) {
+        let message = Message {
+            header: self.header(),
+            said,
+        };
+        let seating = &self.config.seating;
+        each_peer(to, seating.others(), &seating.members, |peers| {
+            out.send(peers, message.clone());
+        });
     }
 
     /// Writes what is known of an instance now, before anything else is said of it.
@@ -346,11 +371,11 @@ fn about(said: &Said) -> Option<EntryId> {
         Said::RecoverA(it) => it.id,
         Said::Validate(it) => it.entry.id,
         Said::ValidateA(it) => it.id,
-        Said::PreAcceptA(id, _)
+        Said::PreAcceptA(id, ..)
         | Said::AcceptA(id, _)
         | Said::Recover(id, _)
         | Said::Nack(id, _)
-        | Said::Waiting(id, _) => *id,
+        | Said::Waiting(id, ..) => *id,
         Said::Ask(_) | Said::Progress(_) | Said::ReadQ(_) | Said::ReadA(..) => return None,
     })
 }

@@ -57,6 +57,10 @@ pub(super) struct Instance {
     pub(super) deps: Deps,
     /// The initial dependencies (`D0`), if the entry is here as an initial value.
     pub(super) initial: Option<Deps>,
+    /// The fast quorum that the coordinator named, if it is known; nobody where entries are not held.
+    pub(super) quorum: MemberSet,
+    /// Members that were not asked to keep the entry (`thrifty`).
+    pub(super) unasked: MemberSet,
     /// This replica formed the entry, and has not committed it.
     pub(super) is_coordinating: bool,
     /// What this replica does to have it committed.
@@ -69,6 +73,8 @@ pub(super) struct Instance {
     pub(super) silent_ns: u64,
     /// The most members that had kept the entry as it came, of those who recover it and wait for others.
     pub(super) waiting: u64,
+    /// The instances that all values of it go behind with which somebody recovers it and waits, if anybody does.
+    pub(super) waits_behind: Option<BTreeSet<EntryId>>,
     /// Whether it is committed on the fast path here, which is not durable: nobody may know.
     pub(super) is_unsettled: bool,
     /// This replica committed it by its own count: whether on the fast path.
@@ -100,14 +106,30 @@ pub(super) enum Lead {
 /// The coordinator's count of who keeps an entry.
 #[derive(Clone, Hash, Debug, Default)]
 pub(super) struct PreAccepting {
-    /// Who has answered.
-    pub(super) heard: MemberSet,
-    /// Who has nothing to add to the initial dependencies.
-    pub(super) equal: MemberSet,
-    /// All that was answered.
-    pub(super) deps: Deps,
+    /// By member that has answered: what the entry goes behind there.
+    pub(super) answers: BTreeMap<MemberIndex, Deps>,
     /// Answers that the fast path lacks were waited for.
     pub(super) has_waited: bool,
+}
+
+impl PreAccepting {
+    /// Who has answered.
+    pub(super) fn heard(&self) -> MemberSet {
+        self.answers.keys().copied().collect()
+    }
+
+    /// Who keeps the entry behind these.
+    pub(super) fn equal(&self, deps: &Deps) -> MemberSet {
+        let equal = self.answers.iter().filter(|(_, said)| *said == deps);
+        equal.map(|(member, _)| *member).collect()
+    }
+
+    /// All that the entry goes behind somewhere.
+    pub(super) fn union(&self) -> Deps {
+        let mut all = Deps::default();
+        self.answers.values().for_each(|deps| all.join(deps));
+        all
+    }
 }
 
 /// A count of who has accepted a value.
@@ -125,7 +147,8 @@ impl Hash for Known {
     fn hash<H: Hasher>(&self, to: &mut H) {
         let shown = &self.0;
         (shown.ballot, shown.accepted, shown.phase, shown.is_void).hash(to);
-        (&shown.deps, &shown.initial, shown.is_coordinating).hash(to);
+        (&shown.deps, &shown.initial, shown.quorum).hash(to);
+        shown.is_coordinating.hash(to);
     }
 }
 
@@ -191,6 +214,7 @@ impl Instance {
             is_void: self.is_void,
             deps: self.deps.clone(),
             initial: self.initial.clone(),
+            quorum: self.quorum,
         }
     }
 
@@ -203,6 +227,7 @@ impl Instance {
             is_void: kept.is_void,
             deps: kept.deps,
             initial: kept.initial,
+            quorum: kept.quorum,
             version: kept.version,
             ..Instance::default()
         };
@@ -225,6 +250,7 @@ impl Instance {
             entry: self.entry.clone(),
             deps: self.deps.clone(),
             initial: self.initial.clone(),
+            quorum: self.quorum,
             is_coordinating: self.is_coordinating,
         }
     }
@@ -234,6 +260,7 @@ impl Hash for Instance {
     fn hash<H: Hasher>(&self, to: &mut H) {
         (self.entry.is_some(), self.phase, self.ballot, self.accepted).hash(to);
         (self.is_void, &self.deps, &self.initial).hash(to);
+        (self.quorum, self.unasked, &self.waits_behind).hash(to);
         (
             self.is_coordinating,
             &self.lead,

@@ -100,7 +100,7 @@ impl Replica {
     fn watch_fast_path(&mut self, out: &mut Out<Self>) {
         let slow = self.config.thresholds.slow;
         let waits = |instance: &Instance| match &instance.lead {
-            Lead::PreAccepting(count) => count.heard.len() >= slow && !count.has_waited,
+            Lead::PreAccepting(count) => count.heard().len() >= slow && !count.has_waited,
             _ => false,
         };
         if !self.armed.fast_wait && self.instances.values().any(waits) {
@@ -188,7 +188,7 @@ impl Replica {
         let mut all = Vec::new();
         for (id, instance) in &mut self.instances {
             if let Lead::PreAccepting(count) = &mut instance.lead
-                && count.heard.len() >= slow
+                && count.heard().len() >= slow
             {
                 count.has_waited = true;
                 all.push(*id);
@@ -260,7 +260,9 @@ impl Replica {
             if let Some(instance) = self.instances.get(&id)
                 && let Some(said) = instance.asked(id)
             {
-                self.say(instance.unanswered(others), said, out);
+                let lacking = instance.unanswered(others);
+                self.note_asked(id, lacking);
+                self.say(lacking, said, out);
             }
         }
         let lacking = self
@@ -342,7 +344,7 @@ impl Instance {
     fn unanswered(&self, of: MemberSet) -> MemberSet {
         match &self.lead {
             Lead::None => MemberSet::EMPTY,
-            Lead::PreAccepting(count) => of - count.heard,
+            Lead::PreAccepting(count) => of - count.heard(),
             Lead::Accepting(accepting) => of - accepting.accepted_by,
             Lead::Recovering(answers) => of - answers.keys().copied().collect(),
             Lead::Validating(validating) => (validating.quorum - validating.heard) & of,
@@ -353,10 +355,11 @@ impl Instance {
     fn asked(&self, id: EntryId) -> Option<Said> {
         Some(match &self.lead {
             Lead::None => return None,
-            Lead::PreAccepting(_) => Said::PreAccept(PreAccept {
-                entry: self.entry.clone()?,
-                deps: self.initial.clone()?,
-            }),
+            Lead::PreAccepting(_) => Said::PreAccept(PreAccept::at_once(
+                self.entry.clone()?,
+                self.initial.clone()?,
+                self.quorum,
+            )),
             Lead::Accepting(accepting) => Said::Accept(Accept {
                 id,
                 ballot: accepting.ballot,

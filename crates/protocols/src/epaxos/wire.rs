@@ -7,8 +7,9 @@ use super::messages::{
 use super::state::{Deps, Phase};
 use crate::shared::ballot::Ballot;
 use crate::shared::decided::{decode_ids, encode_ids};
+use crate::shared::lags::Probe;
 use crate::shared::question::QuestionName;
-use quorate_core::{Decoder, Encoder, Entry, EntryId, Slot, Wire, WireError};
+use quorate_core::{Decoder, Encoder, Entry, EntryId, MemberSet, Slot, Wire, WireError};
 
 /// Something that messages and records are made of.
 trait Part: Sized {
@@ -87,19 +88,20 @@ parts!(
 made_of! {
     Header: delivered durable;
     Message: header said;
-    PreAccept: entry deps;
+    PreAccept: entry deps quorum keep_at_ns sent_ns;
+    Probe: sent_ns arrived_ns;
     Accept: id ballot value deps;
     Commit: id is_void entry deps;
-    Shown: id ballot accepted phase is_void entry deps initial is_coordinating;
+    Shown: id ballot accepted phase is_void entry deps initial quorum is_coordinating;
     Validate: ballot entry deps;
     Validated: id ballot conflicts after;
     Conflict: id is_committed;
-    Kept: id version entry phase ballot accepted is_void deps initial;
+    Kept: id version entry phase ballot accepted is_void deps initial quorum;
 }
 
 kinds! { Said, "epaxos message":
     0 PreAccept(it);
-    1 PreAcceptA(id deps);
+    1 PreAcceptA(id deps probe);
     2 Accept(it);
     3 AcceptA(id ballot);
     4 Commit(it);
@@ -108,7 +110,7 @@ kinds! { Said, "epaxos message":
     7 Nack(id ballot);
     8 Validate(it);
     9 ValidateA(it);
-    10 Waiting(id count);
+    10 Waiting(id count deps);
     11 Ask(ids);
     12 Progress(is_question);
     13 ReadQ(question);
@@ -136,6 +138,16 @@ impl Part for u64 {
 
     fn take(input: &mut Decoder) -> Result<Self, WireError> {
         input.varint()
+    }
+}
+
+impl Part for MemberSet {
+    fn put(&self, out: &mut Encoder) {
+        out.varint(self.bits());
+    }
+
+    fn take(input: &mut Decoder) -> Result<Self, WireError> {
+        input.varint().map(MemberSet::from_bits)
     }
 }
 

@@ -7,4 +7,5 @@ mod order;
 mod random;
 mod schedules;
 mod silent;
+mod toq;
 mod words;

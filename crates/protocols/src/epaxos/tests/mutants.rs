@@ -6,8 +6,12 @@ use super::schedules::{
     one_that_has_heard_nothing, power_fails_before_the_flush, two_orphans,
     void_entry_of_a_living_coordinator, with,
 };
+use super::toq::{
+    fast_commit_and_what_only_one_keeps, fast_commit_and_who_waits_behind_it,
+    two_fast_quorums_and_who_is_heard,
+};
 use crate::epaxos::mutants::is_pre_accept;
-use crate::epaxos::{Config, EPaxos, Fault};
+use crate::epaxos::{Config, EPaxos, Fault, Thresholds};
 use crate::registry::{Protocol, Sabotage};
 use quorate_testkit::Losers;
 
@@ -96,12 +100,35 @@ fn hasty() {
 }
 
 #[test]
+#[should_panic(expected = "(E")]
+fn toq_any_of_quorum() {
+    fast_commit_and_what_only_one_keeps(with(Fault::AnyOfQuorum));
+}
+
+#[test]
+#[should_panic(expected = "(E")]
+fn toq_any_waiting() {
+    fast_commit_and_who_waits_behind_it(with(Fault::AnyWaiting));
+}
+
+#[test]
+#[should_panic(expected = "(E")]
+fn toq_small_quorum() {
+    two_fast_quorums_and_who_is_heard(|config| {
+        config.thresholds.fast = Thresholds::of(3).fast;
+    });
+}
+
+#[test]
 fn every_mutant_has_a_test_of_its_own() {
     let all = EPaxos::mutants();
-    assert_eq!(all.len(), 12);
+    assert_eq!(all.len(), 15);
     for mutant in all {
         if let Sabotage::Config(edit) = mutant.sabotage {
-            let config = EPaxos::config(&super::net::seat(5, 0, &[])).unwrap();
+            let params = [("toq_us", "200")];
+            let is_held = mutant.name.starts_with("toq-");
+            let params = &params[..usize::from(is_held)];
+            let config = EPaxos::config(&super::net::seat(5, 0, params)).unwrap();
             let mut broken = config.clone();
             edit(&mut broken);
             let differs = broken.faults != config.faults || broken.thresholds != config.thresholds;

@@ -5,7 +5,7 @@ use crate::epaxos::{Config, EPaxos, Message, Record, Replica, Said, Timer};
 use crate::registry::Protocol;
 use bytes::Bytes;
 use quorate_core::{
-    Class, ClientId, Command, Entry, Input, Introspect, Outcome, RequestId, Seat, Slot,
+    Class, ClientId, Command, Entry, Input, Introspect, MILLIS, Now, Outcome, RequestId, Seat, Slot,
 };
 use quorate_testkit::{Cluster, Disagreement, Node, Packet, Watch};
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ pub(super) struct Watched {
     pub(super) forget: Option<fn(&Record) -> bool>,
     /// How many messages of each kind were sent.
     pub(super) sent: BTreeMap<&'static str, usize>,
+    /// How much time passes before each step, in ns.
+    pub(super) tick_ns: u64,
     /// By replica: executed ahead, behind what is decided.
     ahead: Vec<Vec<Entry>>,
     /// By replica: to be executed, by slot.
@@ -49,6 +51,11 @@ fn commands(entry: Option<&Entry>) -> impl Iterator<Item = Command> {
 
 impl Watch<Replica> for Watched {
     const LOGS_TEAR: bool = true;
+
+    fn now(cluster: &mut Inner, me: usize) -> Now {
+        cluster.now_ns += cluster.watch.tick_ns;
+        cluster.plain_now(me)
+    }
 
     fn on_packet(cluster: &mut Inner, packet: Packet<Replica>) {
         if let Some(message) = packet.message() {
@@ -288,6 +295,14 @@ impl Net {
         self.0.fire(me, timer);
     }
 
+    /// Time passes, and what was held until then is kept.
+    pub(super) fn wait(&mut self, ns: u64) {
+        self.now_ns += ns;
+        for me in 0..self.nodes.len() {
+            self.try_fire(me, Timer::Hold);
+        }
+    }
+
     /// Loses everything that is on its way, but to one replica.
     pub(super) fn lose_but_to(&mut self, me: usize) {
         self.wire.retain(|packet| packet.to == me);
@@ -335,6 +350,12 @@ impl Net {
         self.release(held);
     }
 
+    /// Delivers what is on its way and of a kind, if anything is.
+    pub(super) fn try_pass(&mut self, kind: &str, from: usize, to: usize) {
+        let held = self.hold(kind, from, to);
+        self.release(held);
+    }
+
     /// One message delay: delivers what is on its way now, and nothing that it causes.
     pub(super) fn delay(&mut self) {
         let now = self.take_packets(|_| true);
@@ -378,6 +399,8 @@ impl Net {
             if self.is_settled(requests) {
                 return;
             }
+            // What is held is kept at some time.
+            self.now_ns += MILLIS;
             for me in 0..self.nodes.len() {
                 let timers = self.nodes[me].timers.keys().copied();
                 let timers: Vec<Timer> = timers.filter(|timer| *timer != Timer::Patience).collect();

@@ -4,7 +4,7 @@
 use super::net::{Net, Watched};
 use crate::epaxos::{Config, Replica, Timer};
 use fastrand::Rng;
-use quorate_core::RequestId;
+use quorate_core::{MICROS, RequestId};
 use quorate_testkit::{Losers, Walked};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -86,6 +86,48 @@ fn many_entries_at_once_agree() {
     });
 }
 
+/// Walks with clusters whose entries are held, and whose clocks are apart.
+pub(super) fn walk_held(
+    n: usize,
+    params: &[(&str, &str)],
+    seeds: Range<u64>,
+    edit: impl Fn(&mut Config),
+) -> BTreeSet<&'static str> {
+    let make = || {
+        let mut net = Net::edited(n, params, &edit);
+        net.watch.tick_ns = 20 * MICROS;
+        for (me, node) in net.nodes.iter_mut().enumerate() {
+            node.clock_ns = 70 * MICROS as i64 * me as i64;
+        }
+        net
+    };
+    quorate_testkit::walk(make, Losers::Nobody, seeds)
+}
+
+#[test]
+fn members_that_hold_entries_agree() {
+    let held = [("toq_us", "200")];
+    let seen = walk_held(3, &held, 0..40, |_| {});
+    for branch in ["entry kept late", "instance made void", "value validated"] {
+        assert!(seen.contains(branch), "{branch} of {seen:?}");
+    }
+    walk_held(5, &held, 0..20, |_| {});
+    walk_held(3, &held, 60..80, |config| config.touches = None);
+    walk_held(5, &held, 40..50, |config| config.touches = None);
+    for n in [1, 2, 4, 6, 7] {
+        walk_held(n, &held, 0..5, |_| {});
+    }
+}
+
+#[test]
+fn members_that_are_not_all_asked_agree() {
+    let thrifty = ("thrifty", "true");
+    for n in [3, 5] {
+        walk_held(n, &[thrifty], 0..15, |_| {});
+        walk_held(n, &[thrifty, ("toq_us", "200")], 0..15, |_| {});
+    }
+}
+
 #[test]
 #[ignore = "thousands of schedules: takes minutes"]
 fn members_agree_for_long() {
@@ -96,4 +138,10 @@ fn members_agree_for_long() {
         });
     }
     walk(5, Losers::TheLast, 30_000..31_000, |_| {});
+    for n in [3, 4, 5, 7] {
+        walk_held(n, &[("toq_us", "300")], 10_000..11_000, |_| {});
+        walk_held(n, &[("toq_us", "100")], 20_000..21_000, |config| {
+            (config.touches, config.batches.outstanding) = (None, 8);
+        });
+    }
 }

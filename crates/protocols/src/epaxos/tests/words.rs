@@ -7,9 +7,12 @@ use crate::epaxos::{
 };
 use crate::registry::Protocol;
 use crate::shared::ballot::Ballot;
+use crate::shared::lags::Probe;
 use crate::shared::question::QuestionName;
 use bytes::Bytes;
-use quorate_core::{Boot, Entry, EntryBuilder, EntryId, ReplicaId, Slot, Wire, WireError};
+use quorate_core::{
+    Boot, Entry, EntryBuilder, EntryId, MICROS, MemberSet, ReplicaId, Slot, Wire, WireError,
+};
 
 fn id(seq: u64) -> EntryId {
     EntryId {
@@ -37,6 +40,21 @@ fn ballot() -> Ballot {
     }
 }
 
+const PROBE: Probe = Probe {
+    sent_ns: 5,
+    arrived_ns: 1 << 61,
+};
+
+fn pre_accept() -> PreAccept {
+    PreAccept {
+        entry: entry(),
+        deps: deps(),
+        quorum: MemberSet::first(4),
+        keep_at_ns: 1 << 61,
+        sent_ns: 5,
+    }
+}
+
 fn all_said() -> Vec<Said> {
     let shown = |initial| Shown {
         id: id(1),
@@ -47,6 +65,7 @@ fn all_said() -> Vec<Said> {
         entry: Some(entry()),
         deps: deps(),
         initial,
+        quorum: MemberSet::first(2),
         is_coordinating: true,
     };
     let accept = |value| {
@@ -75,11 +94,8 @@ fn all_said() -> Vec<Said> {
         is_committed: true,
     };
     vec![
-        Said::PreAccept(PreAccept {
-            entry: entry(),
-            deps: deps(),
-        }),
-        Said::PreAcceptA(id(1), deps()),
+        Said::PreAccept(pre_accept()),
+        Said::PreAcceptA(id(1), deps(), PROBE),
         accept(Some(entry())),
         accept(None),
         Said::AcceptA(id(1), ballot()),
@@ -100,7 +116,7 @@ fn all_said() -> Vec<Said> {
             conflicts: vec![conflict],
             after: Slot(3),
         }),
-        Said::Waiting(id(1), 2),
+        Said::Waiting(id(1), 2, deps()),
         Said::Ask(vec![id(1), id(2)]),
         Said::Progress(true),
         Said::ReadQ(question),
@@ -128,6 +144,7 @@ fn records() -> Vec<Record> {
         is_void: true,
         deps: deps(),
         initial: Some(deps()),
+        quorum: MemberSet::first(2),
     };
     vec![
         Record::Instance(kept),
@@ -171,7 +188,10 @@ fn each_word_is_described_on_a_line() {
         all.clone()
             .all(|line| !line.is_empty() && !line.contains('\n'))
     );
-    assert_eq!(said[0], "pre-accept e3.5.1 behind s6 e3.5.4 e3.5.9");
+    assert_eq!(
+        said[0],
+        "pre-accept e3.5.1 behind s6 e3.5.4 e3.5.9 by [1 2 3 4]"
+    );
     assert_eq!(said[6], "commit e3.5.1 void");
     assert_eq!(said[15], "delivered to s9, durably to s8, and you?");
     assert_eq!(
@@ -193,7 +213,21 @@ fn parameters_mean_what_they_say_and_others_are_refused() {
         (1, 1)
     );
     assert_eq!(config.waits.mark_ns, 700_000);
-    for wrong in [("mark_us", "0"), ("recover_ms", "x"), ("thrifty", "true")] {
+    assert!(config.queueing.is_none() && !config.is_thrifty);
+    let held = [("toq_us", "300"), ("thrifty", "true")];
+    let config = EPaxos::config(&seat(5, 0, &held)).unwrap();
+    let queueing = config.queueing.unwrap();
+    assert_eq!((config.is_thrifty, config.thresholds.fast), (true, 4));
+    assert_eq!(
+        [queueing.added_ns, queueing.far_ns],
+        [300 * MICROS, 1400 * MICROS]
+    );
+    for wrong in [
+        ("mark_us", "0"),
+        ("recover_ms", "x"),
+        ("thrifty", "2"),
+        ("toq_us", "-1"),
+    ] {
         assert!(EPaxos::config(&seat(3, 0, &[wrong])).is_err(), "{wrong:?}");
     }
 }
