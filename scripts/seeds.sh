@@ -37,6 +37,10 @@ case $protocol in
       "--replicas 5 --param mode=random" "--replicas 7 --param mode=random" "--replicas 5 --param proposers=1"
       "--replicas 5 --param mode=pulsing")
     ;;
+  epaxos)
+    setups=("--replicas 3" "--replicas 5" "--replicas 3 --param toq_us=200" "--replicas 5 --param toq_us=1000"
+      "--replicas 5 --param thrifty=true")
+    ;;
   *) setups=("--replicas 3" "--replicas 5") ;;
 esac
 profiles=(swarm swarm,settings swarm,epochs swarm,epochs,switches old-copies swarm,old-copies)
@@ -50,6 +54,11 @@ done
 if [ "$protocol" = nezha ] && [ -z "${PROFILES:-}" ]; then
   for profile in swarm swarm,gateways swarm,gateways,settings swarm,gateways,epochs,switches; do
     for replicas in 3 5; do runs+=("--replicas $replicas --store plain --profile $profile"); done
+  done
+fi
+if [ "$protocol" = epaxos ] && [ -z "${PROFILES:-}" ]; then
+  for profile in swarm swarm,settings swarm,epochs; do
+    for setup in "${setups[@]}"; do runs+=("$setup --store plain --profile $profile"); done
   done
 fi
 # Replicas without disks, of those that can do without.

@@ -65,7 +65,7 @@ pub struct ProtocolsArgs {
 }
 
 /// What yardsticks are compared as beside their own defaults.
-const CONFIGURATIONS: [Way; 3] = [
+const CONFIGURATIONS: [Way; 4] = [
     Way {
         name: "multi-paxos (NP)",
         protocol: "multi-paxos",
@@ -79,6 +79,11 @@ const CONFIGURATIONS: [Way; 3] = [
         name: "epaxos (NP)",
         protocol: "epaxos",
         params: &[("outstanding", "1"), ("batch_commands", "1")],
+    },
+    Way {
+        name: "epaxos (TOQ)",
+        protocol: "epaxos",
+        params: &[("toq_us", "200")],
     },
     Way {
         name: "raft, one at a time",

@@ -28,6 +28,22 @@ fn writes_that_commute_pass() {
 }
 
 #[test]
+fn entries_that_are_held_pass() {
+    let reports = pass("--replicas 3 --param toq_us=200", 0..10);
+    assert!(hits(&reports, "value validated") > 0);
+    pass("--replicas 5 --param toq_us=1000 --store plain", 0..5);
+}
+
+#[test]
+fn a_fast_quorum_alone_is_asked_and_passes() {
+    pass("--replicas 3 --param thrifty=true", 0..5);
+    pass(
+        "--replicas 5 --param thrifty=true --store plain --param toq_us=200",
+        0..5,
+    );
+}
+
+#[test]
 fn other_sizes_pass() {
     pass("--replicas 5", 0..5);
     pass("--replicas 4", 0..3);
