@@ -1,6 +1,7 @@
 //! The contract of an application: a deterministic state machine.
 
 use crate::command::Principal;
+use crate::command_properties::CommandProperties;
 use crate::ids::Slot;
 use crate::payload::{Payload, PayloadId};
 use bytes::Bytes;
@@ -29,7 +30,7 @@ pub enum Admission {
     /// All commands are carried out.
     #[default]
     All,
-    /// Commands that do not make the state larger ([`Application::grows`]): space is short.
+    /// Commands that do not make the state larger ([`CommandProperties::grows`]): space is short.
     NoGrowth,
     /// No commands: replicas hold different states, and nobody knows which one is right.
     Nothing,
@@ -54,10 +55,6 @@ pub enum Countdown {
     },
 }
 
-/// What the command with a body touches, as numbers of buckets; `None` for everything. See
-/// [`Application::touches`].
-pub type Touches = fn(&Bytes) -> Option<Vec<u32>>;
-
 /// A deterministic state machine on top of the log: a key-value store, an exchange, yours.
 ///
 /// # Snapshots
@@ -66,7 +63,7 @@ pub type Touches = fn(&Bytes) -> Option<Vec<u32>>;
 /// commands applied before the cut and of the length asked for, nothing else: replicas compare them by digest. Where
 /// they cannot be, there is a [`Application::cut_digest`]. What a replica has for itself (how far a countdown is, who
 /// watches) is not in them.
-pub trait Application: Sized {
+pub trait Application {
     /// A read request, evaluated on one replica only.
     type Query;
     /// The answer to a read request.
@@ -86,23 +83,9 @@ pub trait Application: Sized {
     /// What [`At::admission`] does not allow changes nothing, and has a result that says so.
     fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes;
 
-    /// Whether the command with this body may make the state larger. Where space is short, such commands are
-    /// refused and all others are carried out.
-    #[must_use]
-    fn grows(body: &Bytes) -> bool {
-        let _ = body;
-        true
-    }
-
-    /// What commands touch, if those that touch nothing in common commute: in either order they come to
-    /// the same results and the same state, whatever slot, time and place in an entry they get. Protocols
-    /// that know better than to order everything may then let them change places until they are decided.
-    ///
-    /// Replicas of different versions must agree on this, as on everything that commands mean: two that do
-    /// not commute share a bucket, whoever is asked.
-    #[must_use]
-    fn touches() -> Option<Touches> {
-        None
+    /// What the bodies of its commands say by themselves. It is the same for all states, and in all copies.
+    fn command_properties(&self) -> CommandProperties {
+        CommandProperties::UNKNOWN
     }
 
     /// Whether a command without payloads can be applied ahead of its decision, and taken back if that
@@ -126,14 +109,6 @@ pub trait Application: Sized {
 
     /// Takes the newest command attempted back: nothing can be seen of it any more.
     fn retract(&mut self) {}
-
-    /// The body of the same command with its payloads inside, whose bytes are all at hand: for an epoch
-    /// in which nothing is kept apart. `None` if that cannot be; an application that makes no payloads
-    /// is never asked.
-    fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
-        let _ = (body, payloads);
-        None
-    }
 
     /// Whether it still has a name for this payload: what is not live may be forgotten.
     fn is_live(&self, payload: PayloadId) -> bool {
@@ -197,7 +172,9 @@ pub trait Application: Sized {
 
     /// Where a snapshot can be loaded into: no state, the same local settings, and what local
     /// readers still want of the state to come.
-    fn empty(&self) -> Self;
+    fn empty(&self) -> Self
+    where
+        Self: Sized;
 
     /// Takes the next piece of a snapshot; they come in order, into an [`Application::empty`] one.
     ///

@@ -20,7 +20,7 @@ use crate::value_refs::{LivePayloads, PayloadParts};
 use crate::view::{View, header};
 use crate::write::WriteTransaction;
 use bytes::Bytes;
-use quorate_core::{Application, At, Countdown, Payload, PayloadId};
+use quorate_core::{Application, At, CommandProperties, Countdown, Payload, PayloadId};
 use quorate_etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest,
 };
@@ -97,6 +97,13 @@ impl Default for Store {
 }
 
 impl Store {
+    /// What the bodies of commands say by themselves.
+    pub const COMMAND_PROPERTIES: CommandProperties = CommandProperties {
+        grows: command::grows,
+        join: command::join,
+        ..CommandProperties::UNKNOWN
+    };
+
     /// An empty store, at revision 1.
     #[must_use]
     pub fn new() -> Self {
@@ -285,8 +292,8 @@ impl Application for Store {
         result
     }
 
-    fn grows(body: &Bytes) -> bool {
-        command::grows(body)
+    fn command_properties(&self) -> CommandProperties {
+        Store::COMMAND_PROPERTIES
     }
 
     fn is_retractable(&self, body: &Bytes) -> bool {
@@ -304,10 +311,6 @@ impl Application for Store {
 
     fn retract(&mut self) {
         self.take_back_attempt();
-    }
-
-    fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
-        command::join(body, payloads)
     }
 
     fn is_live(&self, payload: PayloadId) -> bool {

@@ -632,7 +632,7 @@ fn alarms_refuse_what_would_make_the_store_larger_or_everything() {
         decode_result(&store.apply(at, body, &[])).map(drop)
     };
     for (body, grows) in &cases {
-        assert_eq!(Store::grows(body), *grows, "{body:?}");
+        assert_eq!((Store::COMMAND_PROPERTIES.grows)(body), *grows, "{body:?}");
         let corrupt = apply(Admission::Nothing, body);
         assert_eq!(corrupt, Err(Refused::Corrupt), "{body:?}");
         let expected = if *grows {
@@ -644,5 +644,5 @@ fn alarms_refuse_what_would_make_the_store_larger_or_everything() {
     }
     assert_eq!(store.revision(), 3, "the deletion alone was done");
     let garbage = Bytes::from_static(b"\x7f");
-    assert!(!Store::grows(&garbage));
+    assert!(!(Store::COMMAND_PROPERTIES.grows)(&garbage));
 }

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if cluster.epoch().params.contains_key(Epoch::FACE) {
         return Err("the cluster does not keep what etcd's clients write".into());
     }
-    let gateway = cluster.link::<Store>();
+    let gateway = cluster.link::<Store>(Store::COMMAND_PROPERTIES);
     if !gateway.upstream.borrow().orders {
         return Err(
             "the cluster's protocol has no gateways: begin one with --protocol nezha".into(),

@@ -7,7 +7,6 @@
 use crate::face::{Face, failed, status};
 use crate::maintenance::Sizes;
 use bytes::Bytes;
-use quorate_core::Application;
 use quorate_etcd_api::errors;
 use quorate_etcd_store::Store;
 use quorate_server::{Alarm, AlarmKind, Consistency, GroupChange, Status as ReplicaStatus};
@@ -47,7 +46,11 @@ pub(crate) async fn run(face: Arc<Face>) {
 impl Face {
     /// Refuses a command that is larger than what is left, if it makes the store larger, and has NOSPACE raised.
     pub(crate) async fn check_quota(&self, body: &Bytes, bytes: usize) -> Result<(), Status> {
-        let Some(quota) = self.limits.quota_bytes.filter(|_| Store::grows(body)) else {
+        let Some(quota) = self
+            .limits
+            .quota_bytes
+            .filter(|_| (Store::COMMAND_PROPERTIES.grows)(body))
+        else {
             return Ok(());
         };
         let (left, replica) = self.left(quota).await?;

@@ -1,7 +1,7 @@
 //! What clients can make a replica keep in memory: requests that are half sent, answers that are not taken.
 
 use quorate_face_plain::{Limits, serve};
-use quorate_plain_store::{Item, QueryAnswer, Store, Version};
+use quorate_plain_store::{Item, Query, QueryAnswer, Store, Version};
 use quorate_server::{Budget, Door, Handle, Listener, Request};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,11 +24,12 @@ fn start(client_memory: usize, value: &'static [u8]) -> (SocketAddr, Budget) {
                     version: Version(1),
                     value: value.into(),
                 };
-                let quorate_plain_store::Query::Get(keys) = query else {
+                let Some(Query::Get(keys)) = query.downcast_ref() else {
                     continue;
                 };
+                let answer = QueryAnswer::Got(vec![Some(item); keys.len()]);
                 // Whoever asked may be gone.
-                let _ = reply.send(Ok(QueryAnswer::Got(vec![Some(item); keys.len()])));
+                let _ = reply.send(Ok(Box::new(answer)));
             }
         }
     });

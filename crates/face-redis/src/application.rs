@@ -1,11 +1,11 @@
 //! The application of a group with the Redis face: the embedded store, the stream of effects of real servers, or
 //! commands for real servers.
 //!
-//! It is one type, so that host and machines are compiled once for all. The first epoch of a group says which it is,
-//! and bodies say it again with their first byte.
+//! It is one type, because a face is over one. The first epoch of a group says which it is, and bodies say it again
+//! with their first byte.
 
 use bytes::Bytes;
-use quorate_core::{Application, At, Countdown, Payload, Touches};
+use quorate_core::{Application, At, CommandProperties, Countdown, Payload};
 use quorate_redis_commands as commands;
 use quorate_redis_commands::{Commands, CommandsAnswer, CommandsQuery};
 use quorate_redis_effects as effects;
@@ -59,14 +59,26 @@ pub enum Cut {
     Commands(commands::Cut),
 }
 
-/// What the command with this body touches. All effects are of one stream.
-fn touches(body: &Bytes) -> Option<Vec<u32>> {
-    let touches = match body.first() {
-        Some(&effects::BODY_TAG) => None,
-        Some(&commands::BODY_TAG) => Commands::touches(),
-        _ => Store::touches(),
+impl RedisApplication {
+    /// What the bodies of commands say by themselves: each says which of the applications it is for.
+    const COMMAND_PROPERTIES: CommandProperties = CommandProperties {
+        grows: |body| (properties_of(body).grows)(body),
+        touches: Some(|body| {
+            properties_of(body)
+                .touches
+                .and_then(|touches| touches(body))
+        }),
+        ..CommandProperties::UNKNOWN
     };
-    touches.and_then(|touches| touches(body))
+}
+
+/// The properties of commands of the application that this body is for.
+fn properties_of(body: &Bytes) -> CommandProperties {
+    match body.first() {
+        Some(&effects::BODY_TAG) => Stream::COMMAND_PROPERTIES,
+        Some(&commands::BODY_TAG) => Commands::COMMAND_PROPERTIES,
+        _ => Store::COMMAND_PROPERTIES,
+    }
 }
 
 /// Calls a method of whichever application it is.
@@ -89,16 +101,8 @@ impl Application for RedisApplication {
         whichever!(self, app => app.apply(at, body, payloads))
     }
 
-    fn grows(body: &Bytes) -> bool {
-        match body.first() {
-            Some(&effects::BODY_TAG) => Stream::grows(body),
-            Some(&commands::BODY_TAG) => Commands::grows(body),
-            _ => Store::grows(body),
-        }
-    }
-
-    fn touches() -> Option<Touches> {
-        Some(touches)
+    fn command_properties(&self) -> CommandProperties {
+        RedisApplication::COMMAND_PROPERTIES
     }
 
     fn is_retractable(&self, body: &Bytes) -> bool {

@@ -122,7 +122,8 @@ impl<M: Machine, A: Application> RequestHandler<'_, M, A> {
         let mut commands = self.requests.take(room, now.mono_ns);
         if !keeps_payloads {
             let bytes_max = self.context.limits.command_bytes_max;
-            let too_long = self.requests.put_inside(&mut commands, bytes_max, A::join);
+            let join = self.context.app().command_properties().join;
+            let too_long = self.requests.put_inside(&mut commands, bytes_max, join);
             let too_long = too_long.into_iter();
             let refused = too_long.map(|token| (token, Refusal::TooLarge));
             self.context.effects.refuse(refused);

@@ -15,13 +15,13 @@
 use crate::api::{Answer, Frame, HostEvent, Limits, Place, Request, Token};
 use crate::frame::{self, Body, Header, PACKING_BYTES};
 use crate::gateway_results::GatewayResult;
-use crate::requests::{Join, OwnSession, Requests, Waiting, Withdrawn};
+use crate::requests::{OwnSession, Requests, Waiting, Withdrawn};
 use crate::timers::draw;
 use crate::version::{PeerVersions, SupportedVersions, WireVersion};
 use bytes::Bytes;
 use quorate_core::{
-    Boot, Decoder, Encoder, EntryId, Epoch, Group, Input, Machine, Now, Out, Outcome, Output, Past,
-    Peers, Refusal, ReplicaId, RequestId, SECONDS, Slot, Written,
+    Boot, Decoder, Encoder, EntryId, Epoch, Group, Input, Join, Machine, Now, Out, Outcome, Output,
+    Past, Peers, Refusal, ReplicaId, RequestId, SECONDS, Slot, Written,
 };
 use std::collections::BTreeMap;
 

@@ -83,7 +83,6 @@ pub use opened::Opened;
 pub use payloads::{Coding, Fragments, Recoded};
 pub use position::Position;
 pub use replay::{Exported, Outcome};
-pub use requests::Join;
 pub use snapshot::{Release, SNAPSHOT_UNWRITTEN_BYTES_MAX, SnapshotRead, SnapshotWrite};
 pub use version::{
     ALARM_LEVEL, FIRST_LEVEL, RAFT_LEVEL, REDIS_IMPORT_LEVEL, REDIS_STORE_IMPORT_LEVEL,

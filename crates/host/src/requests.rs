@@ -8,7 +8,6 @@ mod withdraw;
 use crate::api::Token;
 use crate::epochs::Order;
 use bytes::Bytes;
-pub use inside::Join;
 use own_session::own_client;
 use quorate_core::{
     Boot, Class, ClientId, Command, Payload, Principal, Refusal, ReplicaId, RequestId, Slot, Wire,

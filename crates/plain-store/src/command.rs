@@ -118,12 +118,12 @@ impl Write {
         self.changes.iter().any(|change| change.value.is_some())
     }
 
-    /// Whether the command with this body may make the store larger; see [`quorate_core::Application::grows`].
+    /// Whether the command with this body may make the store larger; see [`quorate_core::CommandProperties::grows`].
     pub(crate) fn grows(body: &Bytes) -> bool {
         Write::from_bytes(body.clone()).is_ok_and(|write| write.stores())
     }
 
-    /// What the command with this body touches; see [`quorate_core::Application::touches`]. What is no
+    /// What the command with this body touches; see [`quorate_core::CommandProperties::touches`]. What is no
     /// command changes nothing, and is kept in order for simplicity's sake.
     pub fn touches(body: &Bytes) -> Option<Vec<u32>> {
         let write = Write::from_bytes(body.clone()).ok()?;

@@ -2,7 +2,7 @@
 //!
 //! Everything that a command comes to depends on the keys it names, and on nothing else: there is no
 //! revision of the whole store, no order of changes to watch, no list of all keys. So commands that name
-//! different keys commute ([`quorate_core::Application::touches`]), and a protocol that knows it need not
+//! different keys commute ([`quorate_core::CommandProperties::touches`]), and a protocol that knows it need not
 //! wait for their order.
 //!
 //! There is one kind of command ([`Write`]): some changes, on the condition that some keys have the versions

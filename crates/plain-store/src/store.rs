@@ -3,7 +3,7 @@
 use crate::command::{Outcome, Refused, Write};
 use crate::snapshot::{Cut, Cutting, Loading};
 use bytes::Bytes;
-use quorate_core::{Application, At, Encoder, Payload, Touches, Wire};
+use quorate_core::{Application, At, CommandProperties, Encoder, Payload, Wire};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
@@ -70,6 +70,13 @@ pub struct Store {
 type Changed = Vec<(Box<[u8]>, Option<Item>)>;
 
 impl Store {
+    /// What the bodies of commands say by themselves.
+    pub const COMMAND_PROPERTIES: CommandProperties = CommandProperties {
+        grows: Write::grows,
+        touches: Some(Write::touches),
+        ..CommandProperties::UNKNOWN
+    };
+
     /// An empty store.
     #[must_use]
     pub fn new() -> Self {
@@ -144,12 +151,8 @@ impl Application for Store {
         Outcome::encode(self.execute(at, body).as_ref().map_err(|wrong| *wrong))
     }
 
-    fn grows(body: &Bytes) -> bool {
-        Write::grows(body)
-    }
-
-    fn touches() -> Option<Touches> {
-        Some(Write::touches)
+    fn command_properties(&self) -> CommandProperties {
+        Store::COMMAND_PROPERTIES
     }
 
     fn is_retractable(&self, _: &Bytes) -> bool {

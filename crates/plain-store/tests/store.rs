@@ -169,7 +169,9 @@ fn a_snapshot_is_of_what_was_before_the_cut() {
 /// Scenario: writes are applied in two orders that differ in pairs of neighbours which share no bucket.
 #[test]
 fn writes_that_touch_nothing_in_common_commute() {
-    let touches = Store::touches().expect("the store says what commands touch");
+    let touches = Store::COMMAND_PROPERTIES
+        .touches
+        .expect("the store says what commands touch");
     for seed in 0..200 {
         let mut rng = Rng::with_seed(seed);
         let none = Store::new();
@@ -240,6 +242,7 @@ fn alarms_refuse_what_stores_a_value_or_everything() {
     }
     assert_eq!(apply(Admission::NoGrowth, &deletion), Ok(()));
     assert_eq!(apply(Admission::NoGrowth, &both), Err(Refused::NoSpace));
-    assert!(Store::grows(&both.to_bytes()) && !Store::grows(&deletion.to_bytes()));
+    let grows = Store::COMMAND_PROPERTIES.grows;
+    assert!(grows(&both.to_bytes()) && !grows(&deletion.to_bytes()));
     assert_eq!(get(&store, 1), None);
 }

@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use crate::snapshot::{Cut, Loading};
 use crate::state::{State, Undo};
 use bytes::Bytes;
-use quorate_core::{Application, At, Payload, Touches};
+use quorate_core::{Application, At, CommandProperties, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -46,6 +46,13 @@ pub struct Commands {
 }
 
 impl Commands {
+    /// What the bodies of commands say by themselves.
+    pub const COMMAND_PROPERTIES: CommandProperties = CommandProperties {
+        grows: footprint::grows,
+        touches: Some(footprint::touches),
+        ..CommandProperties::UNKNOWN
+    };
+
     /// A state in which nothing was taken yet.
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Self {
@@ -79,12 +86,8 @@ impl Application for Commands {
         outcome.to_bytes()
     }
 
-    fn grows(body: &Bytes) -> bool {
-        footprint::grows(body)
-    }
-
-    fn touches() -> Option<Touches> {
-        Some(footprint::touches)
+    fn command_properties(&self) -> CommandProperties {
+        Commands::COMMAND_PROPERTIES
     }
 
     fn is_retractable(&self, _: &Bytes) -> bool {

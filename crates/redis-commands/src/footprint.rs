@@ -2,7 +2,6 @@
 
 use crate::body::{BODY_TAG, request_bytes};
 use bytes::Bytes;
-use quorate_core::Application;
 use quorate_redis_store::{Call, Command, Request, Store, find};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -12,7 +11,7 @@ pub(crate) const BUCKETS: usize = 1 << 16;
 /// What the command with this body touches; `None` for everything. The embedded store's table decides: what commutes
 /// there does so in a server, too.
 pub(crate) fn touches(body: &Bytes) -> Option<Vec<u32>> {
-    let touches = Store::touches()?;
+    let touches = Store::COMMAND_PROPERTIES.touches?;
     match body.first() == Some(&BODY_TAG) {
         true => touches(&request_bytes(body)),
         false => None,
@@ -47,7 +46,7 @@ pub(crate) fn bucket(key: &[u8]) -> u32 {
 
 /// Whether the command with this body may make the state larger.
 pub(crate) fn grows(body: &Bytes) -> bool {
-    Store::grows(&request_bytes(body))
+    (Store::COMMAND_PROPERTIES.grows)(&request_bytes(body))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::shared::{Shared, StreamState};
 use crate::snapshot::{Cut, Loading};
 use crate::state::{Change, State};
 use bytes::Bytes;
-use quorate_core::{Application, At, Payload, Wire};
+use quorate_core::{Application, At, CommandProperties, Payload, Wire};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -36,7 +36,21 @@ pub struct Stream {
     loading: Option<Box<Loading>>,
 }
 
+/// Whether the command with this body may make the state larger.
+fn grows(body: &Bytes) -> bool {
+    matches!(
+        Command::from_bytes(body.clone()),
+        Ok(Command::Effects { .. }) | Err(_)
+    )
+}
+
 impl Stream {
+    /// What the bodies of commands say by themselves.
+    pub const COMMAND_PROPERTIES: CommandProperties = CommandProperties {
+        grows,
+        ..CommandProperties::UNKNOWN
+    };
+
     /// A stream as it is shared with the driver: without a byte, before anything was loaded.
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Self {
@@ -91,11 +105,8 @@ impl Application for Stream {
         outcome.to_bytes()
     }
 
-    fn grows(body: &Bytes) -> bool {
-        matches!(
-            Command::from_bytes(body.clone()),
-            Ok(Command::Effects { .. }) | Err(_)
-        )
+    fn command_properties(&self) -> CommandProperties {
+        Stream::COMMAND_PROPERTIES
     }
 
     fn is_retractable(&self, _: &Bytes) -> bool {

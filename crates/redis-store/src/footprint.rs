@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// conflict.
 const BUCKETS: u64 = 1 << 16;
 
-/// What the command with this body touches; `None` for everything. See [`quorate_core::Application::touches`].
+/// What the command with this body touches; `None` for everything. See [`quorate_core::CommandProperties::touches`].
 ///
 /// A key has one bucket in all databases. A body touches everything if what it comes to may depend on when it is
 /// carried out, or on keys that it does not name.

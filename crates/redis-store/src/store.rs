@@ -14,7 +14,7 @@ use crate::subscribers::Subscribers;
 use crate::text::Sought;
 use crate::users::{Asker, USERS_TAG, UserTable, UsersChange};
 use bytes::Bytes;
-use quorate_core::{Application, At, Encoder, Payload, Touches, Wire};
+use quorate_core::{Application, At, CommandProperties, Encoder, Payload, Wire};
 use quorate_redis_rdb::RdbError;
 use quorate_resp::Resp;
 use std::cell::{Cell, RefCell};
@@ -115,6 +115,13 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
+    /// What the bodies of commands say by themselves.
+    pub const COMMAND_PROPERTIES: CommandProperties = CommandProperties {
+        grows: footprint::grows,
+        touches: Some(footprint::touches),
+        ..CommandProperties::UNKNOWN
+    };
+
     /// An empty store whose messages nobody hears.
     #[must_use]
     pub fn new() -> Self {
@@ -342,12 +349,8 @@ impl Application for Store {
         self.execute(at, body)
     }
 
-    fn grows(body: &Bytes) -> bool {
-        footprint::grows(body)
-    }
-
-    fn touches() -> Option<Touches> {
-        Some(footprint::touches)
+    fn command_properties(&self) -> CommandProperties {
+        Store::COMMAND_PROPERTIES
     }
 
     fn is_retractable(&self, body: &Bytes) -> bool {

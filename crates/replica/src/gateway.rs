@@ -30,8 +30,18 @@ pub fn run_gateway(
 ) -> Result<(), ServerError> {
     let stopping = turns.stopping;
     let serve = async move |gateway: ReadyGateway| match face_of(gateway.epoch())? {
-        GatewayFace::Etcd(limits) => gateway.serve(|it| etcd(it, *limits, stopping)).await,
-        GatewayFace::Plain(limits) => gateway.serve(|it| plain(it, limits, stopping)).await,
+        GatewayFace::Etcd(limits) => {
+            let face = |it| etcd(it, *limits, stopping);
+            gateway
+                .serve(quorate_etcd_store::Store::COMMAND_PROPERTIES, face)
+                .await
+        }
+        GatewayFace::Plain(limits) => {
+            let face = |it| plain(it, limits, stopping);
+            gateway
+                .serve(quorate_plain_store::Store::COMMAND_PROPERTIES, face)
+                .await
+        }
     };
     quorate_server::run_gateway(options, port, serve, turns.ready)
 }

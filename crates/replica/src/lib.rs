@@ -1,7 +1,7 @@
 //! A replica, or a gateway, behind each face.
 //!
-//! The core loop, the host and the machines are compiled for each store that a face is over. That happens here, once
-//! for each, while the command line, which is large and seldom waited for, is compiled beside it with less effort.
+//! The futures of faces are compiled here, with the effort that requests are worth, while the command line, which is
+//! large and seldom waited for, is compiled beside it with less.
 
 mod gateway;
 mod redis;

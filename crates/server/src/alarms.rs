@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::status::RaisedAlarm;
-use quorate_core::{Admission, Application, Now, ReplicaId};
+use quorate_core::{Admission, Now, ReplicaId};
 use quorate_host::epochs::{Alarm, AlarmChange, AlarmKind, Order, Scope};
 use quorate_host::{ALARM_LEVEL, Directive, Flush};
 use quorate_protocols::ProtocolSet;
@@ -14,7 +14,7 @@ const RECHECK_NS: u64 = 1_000_000_000;
 /// The time between two looks whether there was space for the next segment, while it is prepared, in ns.
 const PREPARING_RECHECK_NS: u64 = 20_000_000;
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// The next segment is prepared once one is begun: whether there was space for it is looked at later.
     pub(crate) fn watch_space(&mut self, now: Now, flush: &Flush) {
         let mut writes = flush.writes.iter().chain(&flush.fragments);

@@ -10,7 +10,7 @@
 
 use crate::core::Core;
 use crate::group::GroupChange;
-use quorate_core::{Application, Catalogue, Epoch, Now, ReplicaId};
+use quorate_core::{Catalogue, Epoch, Now, ReplicaId};
 use quorate_host::Directive;
 use quorate_protocols::ProtocolSet;
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ fn undo_command(epoch: &Epoch) -> String {
 /// The parameter of an epoch that says how many fragments rebuild a value.
 const CODE: &str = "k";
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// Takes note of who is out of reach.
     pub(crate) fn watch_members(&mut self, now: Now) {
         let members = self.host.look().epoch().member_ids();

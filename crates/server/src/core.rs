@@ -5,6 +5,7 @@
 //! requests and frames gather in the kernel's and the faces' queues: they are the next batch. What peers
 //! say comes before what clients ask.
 
+use crate::any_application::AnyValue;
 use crate::auto_shrink::AutoShrink;
 use crate::clock::{Alarm, Clock};
 use crate::disk::{Disk, DiskError};
@@ -12,7 +13,7 @@ use crate::divergence::Outlier;
 use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::group::Group;
-use crate::handle::{Consistency, Failure, Handle, PayloadThreshold, Request};
+use crate::handle::{Consistency, Failure, PayloadThreshold, ReplicaHandle, Request};
 use crate::log_limit::LogLimit;
 use crate::metrics::{HistogramUpkeep, Metrics, ProtocolGauges, seconds};
 use crate::peer::{Arrival, Links};
@@ -49,19 +50,19 @@ const HELD_BYTES_MAX: usize = 8 << 20;
 const TURN_ARRIVALS_MAX: usize = 1024;
 
 /// The queues that the core's inputs come from.
-pub(crate) struct Inputs<A: Application> {
-    pub(crate) requests: mpsc::Receiver<Request<A>>,
+pub(crate) struct Inputs {
+    pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) arrivals: mpsc::Receiver<Arrival>,
     /// Becomes true once the replica is to stop.
     pub(crate) stop: watch::Receiver<bool>,
     /// Where faces learn what is applied. With it the core ends when it is told to, not when the
     /// face does.
-    pub(crate) handle: Handle<A>,
+    pub(crate) handle: ReplicaHandle,
 }
 
 /// The core of a replica: its host, and everything it acts with.
-pub(crate) struct Core<A: Application, P: ProtocolSet> {
-    pub(crate) host: Host<P::Machine, TimedApp<A>>,
+pub(crate) struct Core<P: ProtocolSet> {
+    pub(crate) host: Host<P::Machine, TimedApp>,
     pub(crate) folder: Folder,
     /// `None` for a replica that lives in memory.
     pub(crate) disk: Option<Disk>,
@@ -83,12 +84,12 @@ pub(crate) struct Core<A: Application, P: ProtocolSet> {
     /// Whether the core looks for work instead of sleeping.
     pub(crate) polls: bool,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) state: CoreState<A>,
+    pub(crate) state: CoreState,
 }
 
 /// What the core keeps between turns.
-pub(crate) struct CoreState<A: Application> {
-    pub(crate) replies: Replies<A::Answer>,
+pub(crate) struct CoreState {
+    pub(crate) replies: Replies<AnyValue>,
     countdowns: Countdowns,
     pub(crate) links_up: BTreeSet<ReplicaId>,
     pub(crate) quorum: QuorumWatch,
@@ -113,7 +114,7 @@ pub(crate) struct CoreState<A: Application> {
     pub(crate) slow: SlowRequests,
 }
 
-impl<A: Application> CoreState<A> {
+impl CoreState {
     /// Requests are answered after `patience` at the latest; those that take as long as `slow` are told to the log.
     pub(crate) fn new(patience: Duration, slow: Duration) -> Self {
         CoreState {
@@ -137,10 +138,10 @@ impl<A: Application> CoreState<A> {
     }
 }
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// Writes what opening the host asked for and records that the replica has started, before
     /// anything is said to anybody. What else the host wants is for the first turn.
-    pub(crate) fn begin(&mut self) -> Result<Effects<A::Answer>, ServerError> {
+    pub(crate) fn begin(&mut self) -> Result<Effects<AnyValue>, ServerError> {
         let now = self.clock.now();
         let mut effects = self.host.take_effects(now);
         self.flush(now, effects.flush.take())?;
@@ -175,8 +176,8 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
     /// Runs until the replica is to stop, or must. What the host wanted when it began is performed `first`.
     pub(crate) async fn run(
         &mut self,
-        mut inputs: Inputs<A>,
-        first: Effects<A::Answer>,
+        mut inputs: Inputs,
+        first: Effects<AnyValue>,
     ) -> Result<(), ServerError> {
         let mut alarm = Alarm::new()?;
         let mut requests = Vec::new();
@@ -266,10 +267,8 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
 
     /// What is still to be written, of all that the host wants.
     fn take_last_flush(&mut self, now: Now) -> Option<Flush> {
-        match self.can_write() {
-            true => self.host.take_effects(now).flush,
-            false => None,
-        }
+        let effects = self.can_write().then(|| self.host.take_effects(now));
+        effects?.flush
     }
 
     fn arrival(&mut self, now: Now, arrival: Arrival) {
@@ -302,7 +301,7 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
         }
     }
 
-    fn request(&mut self, now: Now, request: Request<A>) {
+    fn request(&mut self, now: Now, request: Request) {
         match request {
             Request::Write {
                 body,
@@ -496,7 +495,7 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
         self.held.is_some() || self.workers.holds()
     }
 
-    fn answer(&mut self, token: u64, answer: Answer<A::Answer>) {
+    fn answer(&mut self, token: u64, answer: Answer<AnyValue>) {
         if let Answer::Refused(Refusal::Withdrawn) = &answer {
             self.metrics.withdrawn.increment(1);
         } else if let Answer::Refused(refusal) = &answer {
@@ -589,7 +588,8 @@ impl<A: Application, P: ProtocolSet> Core<A, P> {
             return Some(Failure::Corrupt);
         }
         let is_short = self.disk_is_full() || self.host.look().admission() == Admission::NoGrowth;
-        let is_refused = is_short && (self.held.is_some() || A::grows(body));
+        let grows = self.host.look().app().command_properties().grows;
+        let is_refused = is_short && (self.held.is_some() || grows(body));
         is_refused.then_some(Failure::NoSpace)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::error::ServerError;
-use quorate_core::{Application, Now, ReplicaId, Slot};
+use quorate_core::{Now, ReplicaId, Slot};
 use quorate_host::epochs::{AlarmKind, Order, Scope};
 use quorate_host::{ALARM_LEVEL, Comparison, Directive, Verdict, is_in_doubt};
 use quorate_protocols::ProtocolSet;
@@ -63,7 +63,7 @@ impl fmt::Display for Difference {
     }
 }
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// Goes on with a majority that is equal, and is about to stop where one is without this replica. Where none is
     /// known to be equal nobody stops, and the group takes no writes.
     pub(crate) fn compared(&mut self, comparison: Comparison) -> Result<(), ServerError> {

@@ -10,7 +10,7 @@ use crate::error::ServerError;
 use crate::handle::{Failure, MemberInfo};
 use crate::peer::handshake::PeerInfo;
 use crate::replies::Reply;
-use quorate_core::{Application, Member, Now, ReplicaId};
+use quorate_core::{Member, Now, ReplicaId};
 use quorate_host::epochs::{AlarmChange, Edit, Expect, GroupState, Order, Reconfigure, Scope};
 use quorate_host::{ALARM_LEVEL, Directive, FIRST_LEVEL, Request as HostRequest, USERS_LEVEL};
 use quorate_protocols::ProtocolSet;
@@ -146,7 +146,7 @@ fn host_port(url: &str) -> &str {
     rest.split('/').next().unwrap_or(rest)
 }
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// Has connections to whom the group consists of by now.
     pub(crate) fn meet(&mut self) {
         let state = self.host.look().epochs();

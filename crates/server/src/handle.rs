@@ -1,18 +1,22 @@
 //! The bounded ring between faces and a replica's core.
 
+mod typed;
+
+use crate::any_application::AnyValue;
 use crate::budget::{Account, Budget, Charge};
 use crate::group::{ChangeError, GroupChange};
 use crate::quorum::Quorum;
 use crate::status::Status;
 use bytes::Bytes;
 use metrics::Histogram;
-use quorate_core::{Application, Payload, PayloadId, Principal, ReplicaId, Slot};
+use quorate_core::{Payload, PayloadId, Principal, ReplicaId, Slot};
 use quorate_host::PayloadGone;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
+pub use typed::Handle;
 
 /// The longest time, and the pause, in which a change that comes too early is asked for again.
 const CHANGE_WAITS_MAX: Duration = Duration::from_secs(3);
@@ -91,7 +95,7 @@ impl fmt::Display for Failure {
 
 /// One request on its way from a face to the core.
 #[derive(Debug)]
-pub enum Request<A: Application> {
+pub enum Request {
     /// Apply a command; the answer is the application's result.
     Write {
         /// The application's encoding of the command.
@@ -108,11 +112,11 @@ pub enum Request<A: Application> {
     /// Read the state.
     Read {
         /// The query to answer.
-        query: A::Query,
+        query: AnyValue,
         /// How fresh the state must be.
         consistency: Consistency,
         /// The channel that the answer goes to.
-        reply: oneshot::Sender<Result<A::Answer, Failure>>,
+        reply: oneshot::Sender<Result<AnyValue, Failure>>,
     },
     /// Get the bytes of a payload that an answer named.
     Payload {
@@ -213,9 +217,10 @@ impl Default for PayloadThreshold {
     }
 }
 
-/// How faces reach a replica: cheap to clone, bounded, without locks.
-pub struct Handle<A: Application> {
-    requests: mpsc::Sender<Request<A>>,
+/// How faces reach a replica, whatever its application: cheap to clone, bounded, without locks.
+#[derive(Clone)]
+pub struct ReplicaHandle {
+    requests: mpsc::Sender<Request>,
     /// The commands that wait for the core.
     waiting: Account,
     applied: Arc<watch::Sender<Slot>>,
@@ -226,32 +231,17 @@ pub struct Handle<A: Application> {
     payload_threshold: PayloadThreshold,
 }
 
-impl<A: Application> fmt::Debug for Handle<A> {
+impl fmt::Debug for ReplicaHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle").finish_non_exhaustive()
     }
 }
 
-impl<A: Application> Clone for Handle<A> {
-    fn clone(&self) -> Self {
-        Handle {
-            requests: self.requests.clone(),
-            waiting: self.waiting.clone(),
-            applied: Arc::clone(&self.applied),
-            quorum: Arc::clone(&self.quorum),
-            term: Arc::clone(&self.term),
-            latency: self.latency.clone(),
-            payload_threshold: self.payload_threshold.clone(),
-        }
-    }
-}
-
-impl<A: Application> Handle<A> {
+impl ReplicaHandle {
     /// A handle, and the end the core drains. At most `capacity` requests wait between them.
-    #[must_use]
-    pub fn new(capacity: usize) -> (Self, mpsc::Receiver<Request<A>>) {
+    pub(crate) fn new(capacity: usize) -> (Self, mpsc::Receiver<Request>) {
         let (requests, incoming) = mpsc::channel(capacity);
-        let handle = Handle {
+        let handle = ReplicaHandle {
             requests,
             waiting: Budget::new(WAITING_BYTES_MAX).account(),
             applied: Arc::new(watch::Sender::new(Slot(0))),
@@ -266,7 +256,7 @@ impl<A: Application> Handle<A> {
     /// Makes this handle record how long requests take until they are answered.
     #[must_use]
     pub(crate) fn recording(self, latency: Histogram) -> Self {
-        Handle {
+        ReplicaHandle {
             latency: Some(latency),
             ..self
         }
@@ -279,7 +269,7 @@ impl<A: Application> Handle<A> {
         self.payload_threshold.min()
     }
 
-    /// The core's side of [`Handle::payload_min`].
+    /// The core's side of [`ReplicaHandle::payload_min`].
     #[must_use]
     pub fn payload_threshold(&self) -> PayloadThreshold {
         self.payload_threshold.clone()
@@ -293,7 +283,7 @@ impl<A: Application> Handle<A> {
         self.applied.subscribe()
     }
 
-    /// The core's side of [`Handle::applied`].
+    /// The core's side of [`ReplicaHandle::applied`].
     pub fn publish_applied(&self, next: Slot) {
         self.applied.send_if_modified(|applied| {
             let moved = *applied != next;
@@ -308,13 +298,13 @@ impl<A: Application> Handle<A> {
         self.term.load(Ordering::Relaxed)
     }
 
-    /// The core's side of [`Handle::term`].
+    /// The core's side of [`ReplicaHandle::term`].
     pub fn publish_term(&self, term: u64) {
         self.term.store(term, Ordering::Relaxed);
     }
 
     /// Whether the replica reaches a quorum, as far as broken connections tell; and also as far as silence tells, while
-    /// anybody watches ([`Handle::watch_quorum`]).
+    /// anybody watches ([`ReplicaHandle::watch_quorum`]).
     #[must_use]
     pub fn has_quorum(&self) -> bool {
         *self.quorum.borrow() == Quorum::Reached
@@ -330,13 +320,13 @@ impl<A: Application> Handle<A> {
         quorum
     }
 
-    /// The core's side of [`Handle::watch_quorum`]: whether anybody does.
+    /// The core's side of [`ReplicaHandle::watch_quorum`]: whether anybody does.
     #[must_use]
     pub fn is_quorum_watched(&self) -> bool {
         self.quorum.receiver_count() > 0
     }
 
-    /// The core's side of [`Handle::watch_quorum`].
+    /// The core's side of [`ReplicaHandle::watch_quorum`].
     pub fn publish_quorum(&self, quorum: Quorum) {
         self.quorum.send_if_modified(|before| {
             let changed = *before != quorum;
@@ -387,11 +377,11 @@ impl<A: Application> Handle<A> {
     }
 
     /// Reads the state.
-    pub async fn read(
+    pub(crate) async fn read_any(
         &self,
-        query: A::Query,
+        query: AnyValue,
         consistency: Consistency,
-    ) -> Result<A::Answer, Failure> {
+    ) -> Result<AnyValue, Failure> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Request::Read {
             query,
@@ -420,10 +410,11 @@ impl<A: Application> Handle<A> {
         self.wait(answer).await.map_err(ChangeError::Failed)?
     }
 
-    /// Changes the group as [`Handle::change`] does, and asks again for a while where it is too early for a change.
+    /// Changes the group as [`ReplicaHandle::change`] does, and asks again for a while where it is too early for a
+    /// change.
     ///
     /// # Errors
-    /// See [`Handle::change`].
+    /// See [`ReplicaHandle::change`].
     pub async fn change_soon(&self, change: GroupChange) -> Result<(), ChangeError> {
         let began = Instant::now();
         loop {
@@ -443,7 +434,7 @@ impl<A: Application> Handle<A> {
         self.wait(answer).await
     }
 
-    fn enqueue(&self, request: Request<A>) -> Result<(), Failure> {
+    fn enqueue(&self, request: Request) -> Result<(), Failure> {
         self.requests
             .try_send(request)
             .map_err(|error| match error {
@@ -470,13 +461,10 @@ mod tests {
     use std::pin::pin;
     use std::task::Poll;
 
-    /// An application of which nothing is asked here.
-    type Nothing = quorate_plain_store::Store;
-
     /// Scenario: clients ask for a write of 1 MiB each and leave at once, while the core does something else.
     #[tokio::test]
     async fn commands_whose_clients_left_are_bounded_in_bytes_until_the_core_takes_them() {
-        let (handle, mut requests) = Handle::<Nothing>::new(10_000);
+        let (handle, mut requests) = ReplicaHandle::new(10_000);
         let body = Bytes::from(vec![0; 1 << 20]);
         let mut waiting = 0;
         loop {

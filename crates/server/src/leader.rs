@@ -7,7 +7,7 @@
 use crate::core::Core;
 use crate::group::ChangeError;
 use crate::handle::FIRST_TERM;
-use quorate_core::{Application, Introspect, Now, ReplicaId};
+use quorate_core::{Introspect, Now, ReplicaId};
 use quorate_host::USERS_LEVEL;
 use quorate_host::epochs::Order;
 use quorate_protocols::ProtocolSet;
@@ -17,7 +17,7 @@ const UNREACHED_NS: u64 = 1_000_000_000;
 /// A term that no leader follows.
 const NEVER: u64 = u64::MAX;
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// The member that this replica names as the leader: the first one that it reaches, before the group has named any.
     pub(crate) fn leader(&self) -> Option<ReplicaId> {
         if !self.has_quorum() {

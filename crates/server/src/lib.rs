@@ -2,7 +2,7 @@
 //!
 //! [`run`] drives one replica, on one thread or on several ([`Layout`]): on one, faces, core and log take turns, and what
 //! arrives while the disk works is the next batch. [`embed`] puts one into another program, or all of a cluster, joined
-//! by [`Rings`]. Generic over the application: the server knows no client's protocol.
+//! by [`Rings`]. The application is of any type, and the core knows none: the server knows no client's protocol.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,6 +10,7 @@
 )]
 
 mod alarms;
+mod any_application;
 mod auto_shrink;
 mod background;
 mod budget;
@@ -56,6 +57,7 @@ mod tls;
 mod transient;
 mod workers;
 
+pub use any_application::{AnyValue, Embeddable, answer_any};
 pub use auto_shrink::Reaction;
 pub use background::in_background;
 pub use budget::{Account, Budget, CLIENT_MEMORY, Charge, Exhausted};
@@ -73,7 +75,9 @@ pub use gateway::{
     reach, run_gateway,
 };
 pub use group::{ChangeError, GroupChange};
-pub use handle::{Consistency, Failure, Handle, MemberInfo, PayloadThreshold, Request, first_url};
+pub use handle::{
+    Consistency, Failure, Handle, MemberInfo, PayloadThreshold, ReplicaHandle, Request, first_url,
+};
 pub use join::{Join, JoinError, Joined, Numbers, Rejoin, find_numbers, join, join_unless};
 pub use log_limit::LogLimit;
 pub use log_place::place_log;

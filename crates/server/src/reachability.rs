@@ -3,12 +3,12 @@
 use crate::core::Core;
 use crate::disk::Disk;
 use crate::quorum::Quorum;
-use quorate_core::{Application, Now, ReplicaId};
+use quorate_core::{Now, ReplicaId};
 use quorate_host::Directive;
 use quorate_host::epochs::{Alarm, AlarmKind, Scope};
 use quorate_protocols::ProtocolSet;
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// Whether so many members are there that they decide.
     pub(crate) fn has_quorum(&self) -> bool {
         self.reachable_members() >= self.host.look().quorum()

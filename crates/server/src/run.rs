@@ -1,9 +1,11 @@
 //! One replica from start to end.
 
 mod config;
+mod embed;
 mod open;
 mod supervise;
 
+use crate::any_application::Embeddable;
 use crate::auto_shrink::{AutoShrink, Reaction};
 use crate::budget::Budget;
 use crate::clock::Clock;
@@ -12,7 +14,7 @@ use crate::disk::Disk;
 use crate::error::ServerError;
 use crate::folder::Folder;
 use crate::group::Group;
-use crate::handle::{Handle, MemberInfo, Request};
+use crate::handle::{Handle, MemberInfo, ReplicaHandle, Request};
 use crate::meta::Meta;
 use crate::metrics::Metrics;
 use crate::peer::datagrams::Datagrams;
@@ -31,11 +33,13 @@ use crate::tls::{Certificates, PeerSecurity};
 use crate::workers::Workers;
 pub(crate) use config::{QUEUE_MAX, REQUEST_TIMEOUT};
 pub use config::{SLOW_REQUEST, ServerConfig};
+use embed::Running;
+pub use embed::{Embedded, embed, embed_with};
 pub(crate) use open::host_config;
 use open::open_host;
-use quorate_core::{Application, Boot, ReplicaId};
+use quorate_core::{Boot, ReplicaId};
 use quorate_host::Host;
-use quorate_protocols::{ProtocolSet, Registered};
+use quorate_protocols::ProtocolSet;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::future::Future;
 use std::io;
@@ -116,7 +120,7 @@ const CORES_THREADED: usize = 3;
 
 /// What a face gets to work with.
 #[derive(Debug)]
-pub struct FaceContext<A: Application> {
+pub struct FaceContext<A> {
     /// The handle to the replica.
     pub handle: Handle<A>,
     /// The face's ports for clients.
@@ -135,18 +139,13 @@ pub type Serving = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 /// Runs one replica until it is told to stop by SIGTERM or SIGINT; says by which, unless the face ended by itself.
 ///
 /// `ready` is called once the ports for clients answer.
-pub fn run<A: Application + Send + 'static>(
+pub fn run<A: Embeddable>(
     config: ServerConfig,
     client_ports: ClientPorts,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
     ready: impl FnOnce(),
-) -> Result<Option<StopSignal>, ServerError>
-where
-    A::Query: Send + 'static,
-    A::Answer: Send + 'static,
-    A::Cut: Send,
-{
+) -> Result<Option<StopSignal>, ServerError> {
     let runtime = runtime()?;
     match config.layout {
         Layout::Fused => config.polling.core().take(),
@@ -167,103 +166,45 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-async fn serve<A: Application + Send + 'static>(
+async fn serve<A: Embeddable>(
     config: ServerConfig,
     client_ports: ClientPorts,
     app: A,
     face: impl FnOnce(FaceContext<A>) -> Serving,
     ready: impl FnOnce(),
-) -> Result<Option<StopSignal>, ServerError>
-where
-    A::Query: Send + 'static,
-    A::Answer: Send + 'static,
-    A::Cut: Send,
-{
+) -> Result<Option<StopSignal>, ServerError> {
     let client_memory = Budget::new(config.client_memory);
     let client_tls = config.client_tls.clone();
     let certificates = Certificates::of(client_tls.clone(), config.peer_security.clone());
     let _expiry = AbortOnDrop(tokio::spawn(certificates.watch()));
     let mut embedded = embed(config, app).await?;
-    (embedded.metrics).show_client_memory(client_memory.clone());
+    let metrics = embedded.metrics();
+    metrics.show_client_memory(client_memory.clone());
     let (tell_face, stopping) = watch::channel(false);
-    let counts = || embedded.metrics.client_connections();
+    let counts = || metrics.client_connections();
     let listeners = client_ports.open(counts, &client_memory, client_tls)?;
     let face = tokio::spawn(face(FaceContext {
         handle: embedded.handle.clone(),
         listeners,
-        metrics: embedded.metrics(),
-        tunnels: embedded.tunnels.take(),
+        metrics: Arc::clone(&metrics),
+        tunnels: embedded.running.tunnels.take(),
         stopping,
     }));
     let supervision = supervise(face, stop_signal()?, tell_face);
     ready();
     let served = tokio::select! {
         // Before it is told to stop, only trouble ends it.
-        result = &mut embedded.core => return ended(result).map(|()| None),
+        result = &mut embedded.running.core => return ended(result).map(|()| None),
         served = supervision => served,
     };
     embedded.stop().await.and(served)
 }
 
-/// A replica in the process of its client, without a face. It ends with this.
-#[derive(Debug)]
-pub struct Embedded<A: Application> {
-    /// The handle to the replica.
-    pub handle: Handle<A>,
-    metrics: Arc<Metrics>,
-    tunnels: Option<Tunnels>,
-    core: JoinHandle<Result<(), ServerError>>,
-    /// The core ends when this is set or dropped.
-    stop: watch::Sender<bool>,
-}
-
-impl<A: Application> Embedded<A> {
-    /// The replica's metrics, for a page that people look at.
-    #[must_use]
-    pub fn metrics(&self) -> Arc<Metrics> {
-        Arc::clone(&self.metrics)
-    }
-
-    /// Stops the replica, and waits until it has ended.
-    ///
-    /// # Errors
-    /// Why it had ended before.
-    pub async fn stop(self) -> Result<(), ServerError> {
-        self.stop.send_replace(true);
-        ended(self.core.await)
-    }
-}
-
-/// Starts a replica in this process, and waits until it has begun. Its core is a task of the present runtime in the
-/// `fused` layout, and has a thread of its own in others.
-///
-/// # Errors
-/// Those of the operating system, and what is wrong with its folder.
-pub async fn embed<A: Application + Send + 'static>(
+/// Starts a replica, and waits until it has begun.
+async fn start<P: ProtocolSet>(
     config: ServerConfig,
-    app: A,
-) -> Result<Embedded<A>, ServerError>
-where
-    A::Query: Send + 'static,
-    A::Answer: Send + 'static,
-    A::Cut: Send,
-{
-    embed_with::<A, Registered>(config, app).await
-}
-
-/// Starts a replica as [`embed`] does, of a cluster that runs one of these protocols.
-///
-/// # Errors
-/// Those of [`embed`]; [`ServerError::Epoch`] where its folder names another protocol.
-pub async fn embed_with<A: Application + Send + 'static, P: ProtocolSet>(
-    config: ServerConfig,
-    app: A,
-) -> Result<Embedded<A>, ServerError>
-where
-    A::Query: Send + 'static,
-    A::Answer: Send + 'static,
-    A::Cut: Send,
-{
+    app: TimedApp,
+) -> Result<(ReplicaHandle, Running), ServerError> {
     let metrics = Arc::new(Metrics::new());
     let certificates = Certificates::of(config.client_tls.clone(), config.peer_security.clone());
     metrics.show_certificates(certificates.clone());
@@ -271,13 +212,13 @@ where
     let clock = Clock::new(config.clock, config.test_source.clone());
     let meta = config.folder.meta().clone();
     let boot = Boot(random_u64()?);
-    let (host, disk) = open_host::<A, P>(&config, &meta, boot, app, &clock, &metrics)?;
+    let (host, disk) = open_host::<P>(&config, &meta, boot, app, &clock, &metrics)?;
     let identity = identity(&meta, boot, &config);
-    let (handle, requests) = Handle::new(config.queue_max);
+    let (handle, requests) = ReplicaHandle::new(config.queue_max);
     let handle = handle.recording(metrics.face.clone());
     let (stop, stopping) = watch::channel(false);
     let (begun, has_begun) = oneshot::channel();
-    let replica = Replica::<A, P> {
+    let replica = Replica::<P> {
         host,
         disk,
         clock,
@@ -307,18 +248,18 @@ where
     let Ok(tunnels) = has_begun.await else {
         return ended(core.await).and(Err(ServerError::Core("it ended at once".to_owned())));
     };
-    Ok(Embedded {
-        handle,
+    let running = Running {
         metrics,
         tunnels,
         core,
         stop,
-    })
+    };
+    Ok((handle, running))
 }
 
 /// Everything on the core's side of the ring.
-struct Replica<A: Application, P: ProtocolSet> {
-    host: Host<P::Machine, TimedApp<A>>,
+struct Replica<P: ProtocolSet> {
+    host: Host<P::Machine, TimedApp>,
     disk: Option<Disk>,
     clock: Clock,
     folder: Folder,
@@ -336,12 +277,12 @@ struct Replica<A: Application, P: ProtocolSet> {
     peer_security: PeerSecurity,
     certificates: Certificates,
     metrics: Arc<Metrics>,
-    requests: mpsc::Receiver<Request<A>>,
+    requests: mpsc::Receiver<Request>,
     stop: watch::Receiver<bool>,
-    handle: Handle<A>,
+    handle: ReplicaHandle,
 }
 
-impl<A: Application, P: ProtocolSet> Replica<A, P> {
+impl<P: ProtocolSet> Replica<P> {
     /// Runs until the replica is to stop, or must. Says through `begun` that it has started, with the end of tunnels.
     async fn run(self, begun: oneshot::Sender<Option<Tunnels>>) -> Result<(), ServerError> {
         let (scheme, others) = (self.peer_security.scheme(), self.peer_addresses.len());
@@ -362,7 +303,7 @@ impl<A: Application, P: ProtocolSet> Replica<A, P> {
             None => SnapshotThread::none(),
         };
         let workers = Workers::start()?;
-        let mut core = Core::<A, P> {
+        let mut core = Core::<P> {
             host: self.host,
             folder: self.folder,
             disk: self.disk,
@@ -426,15 +367,10 @@ fn way(
 }
 
 /// Gives the core a thread and an event loop of its own.
-fn on_own_thread<A: Application + Send + 'static, P: ProtocolSet>(
-    replica: Replica<A, P>,
+fn on_own_thread<P: ProtocolSet>(
+    replica: Replica<P>,
     begun: oneshot::Sender<Option<Tunnels>>,
-) -> io::Result<JoinHandle<Result<(), ServerError>>>
-where
-    A::Query: Send + 'static,
-    A::Answer: Send + 'static,
-    A::Cut: Send,
-{
+) -> io::Result<JoinHandle<Result<(), ServerError>>> {
     let runtime = runtime()?;
     let (done, result) = oneshot::channel();
     std::thread::Builder::new()

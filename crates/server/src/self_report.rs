@@ -6,7 +6,7 @@ use crate::error::ServerError;
 use crate::group::ChangeError;
 use crate::peer::handshake::PeerInfo;
 use crate::replies::Reply;
-use quorate_core::{Application, Now, ReplicaId};
+use quorate_core::{Now, ReplicaId};
 use quorate_host::epochs::{Face, Order};
 use quorate_host::{FIRST_LEVEL, Request as HostRequest};
 use quorate_protocols::ProtocolSet;
@@ -19,7 +19,7 @@ const RECHECK_NS: u64 = 200_000_000;
 /// The longest name or URL that is reported, in bytes; what is longer is cut off.
 const TEXT_BYTES_MAX: usize = 512;
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// Has the group note what is out of date, when it is time to look.
     pub(crate) fn report_self(&mut self, now: Now) {
         if self.group.report_at.is_none() && self.leads_unnamed() {

@@ -1,14 +1,14 @@
 //! An application that tells how long it takes: the host reads no clock, so the outer ring does.
 
+use crate::any_application::{AnyApplication, AnyValue, Embeddable, boxed};
 use bytes::Bytes;
-use quorate_core::{Application, At, Countdown, Payload, PayloadId};
+use quorate_core::{Application, At, CommandProperties, Countdown, Payload, PayloadId};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// Adds up the time spent applying some of the commands.
-#[derive(Debug)]
-pub(crate) struct TimedApp<A> {
-    inner: A,
+pub(crate) struct TimedApp {
+    inner: Box<dyn AnyApplication>,
     spent: Cell<Duration>,
     timed: Cell<u32>,
     commands: u32,
@@ -17,8 +17,12 @@ pub(crate) struct TimedApp<A> {
 /// One command in so many is timed: reading the clock takes a good part of the time of a small one.
 const TIMED_EVERY: u32 = 16;
 
-impl<A> TimedApp<A> {
-    pub(crate) fn new(inner: A) -> Self {
+impl TimedApp {
+    pub(crate) fn new(app: impl Embeddable) -> Self {
+        TimedApp::of(boxed(app))
+    }
+
+    fn of(inner: Box<dyn AnyApplication>) -> Self {
         TimedApp {
             inner,
             spent: Cell::default(),
@@ -34,10 +38,10 @@ impl<A> TimedApp<A> {
     }
 }
 
-impl<A: Application> Application for TimedApp<A> {
-    type Query = A::Query;
-    type Answer = A::Answer;
-    type Cut = A::Cut;
+impl Application for TimedApp {
+    type Query = AnyValue;
+    type Answer = AnyValue;
+    type Cut = AnyValue;
 
     fn apply(&mut self, at: At, body: &Bytes, payloads: &[Payload]) -> Bytes {
         self.commands = self.commands.wrapping_add(1);
@@ -51,8 +55,8 @@ impl<A: Application> Application for TimedApp<A> {
         result
     }
 
-    fn grows(body: &Bytes) -> bool {
-        A::grows(body)
+    fn command_properties(&self) -> CommandProperties {
+        self.inner.command_properties()
     }
 
     fn is_retractable(&self, body: &Bytes) -> bool {
@@ -69,10 +73,6 @@ impl<A: Application> Application for TimedApp<A> {
 
     fn retract(&mut self) {
         self.inner.retract();
-    }
-
-    fn join(body: &Bytes, payloads: &[Payload]) -> Option<Bytes> {
-        A::join(body, payloads)
     }
 
     fn is_live(&self, payload: PayloadId) -> bool {
@@ -95,15 +95,15 @@ impl<A: Application> Application for TimedApp<A> {
         self.inner.tidy()
     }
 
-    fn query(&self, query: &A::Query) -> A::Answer {
+    fn query(&self, query: &AnyValue) -> AnyValue {
         self.inner.query(query)
     }
 
-    fn cut(&mut self) -> A::Cut {
+    fn cut(&mut self) -> AnyValue {
         self.inner.cut()
     }
 
-    fn cut_digest(&self, cut: &A::Cut) -> Option<u64> {
+    fn cut_digest(&self, cut: &AnyValue) -> Option<u64> {
         self.inner.cut_digest(cut)
     }
 
@@ -111,16 +111,16 @@ impl<A: Application> Application for TimedApp<A> {
         self.inner.has_cut_digests()
     }
 
-    fn piece(&mut self, cut: &mut A::Cut, bytes: usize) -> Option<Bytes> {
+    fn piece(&mut self, cut: &mut AnyValue, bytes: usize) -> Option<Bytes> {
         self.inner.piece(cut, bytes)
     }
 
-    fn release(&mut self, cut: A::Cut) {
+    fn release(&mut self, cut: AnyValue) {
         self.inner.release(cut);
     }
 
     fn empty(&self) -> Self {
-        TimedApp::new(self.inner.empty())
+        TimedApp::of(self.inner.empty_box())
     }
 
     fn load(&mut self, piece: Bytes) -> Result<(), String> {

@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::disk::{DiskError, LongRead, Step};
 use crate::error::ServerError;
 use bytes::Bytes;
-use quorate_core::{Application, Now};
+use quorate_core::Now;
 use quorate_host::{Coding, Completed, Fragments, LogRead, Write};
 use quorate_protocols::ProtocolSet;
 use std::sync::mpsc::{Sender, channel};
@@ -100,7 +100,7 @@ impl<J: Send + 'static, D: Send + 'static> Worker<J, D> {
     }
 }
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// Gives others to do what takes long.
     pub(crate) fn give_to_workers(
         &mut self,

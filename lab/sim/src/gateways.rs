@@ -11,7 +11,7 @@ use crate::recording::What;
 use crate::report::Violation;
 use crate::subject::Subject;
 use crate::world::{Event, World, draw_clock, replica};
-use quorate_core::{Application, Boot, Epoch, Group, MILLIS, Machine, ReplicaId, Seat};
+use quorate_core::{Boot, Epoch, Group, MILLIS, Machine, ReplicaId, Seat};
 use quorate_host::{
     Answer, Gateway, GatewayConfig, GatewayEffects, Request, SupportedVersions, Token,
 };
@@ -97,7 +97,7 @@ impl<M: Machine, A: Subject> World<'_, M, A> {
             epoch: self.newest_epoch().clone(),
             supported: SupportedVersions::SHIPPED,
             limits: self.plan.limits,
-            join: A::join,
+            join: A::commands().join,
             jitter_seed: self.nemesis.rng.u64(..),
         };
         let machine = machine::<A>(&config.epoch, me, boot);
@@ -316,16 +316,12 @@ fn without_query<Q>(request: Request<Q>) -> Request<()> {
     }
 }
 
-fn machine<A: Application>(
-    epoch: &Epoch,
-    me: ReplicaId,
-    boot: Boot,
-) -> Option<RemoteGatewayConfig> {
+fn machine<A: Subject>(epoch: &Epoch, me: ReplicaId, boot: Boot) -> Option<RemoteGatewayConfig> {
     let seat = Seat {
         group: Group(0),
         epoch: epoch.clone(),
         me,
         boot,
     };
-    remote_gateway_config(&seat, A::touches())
+    remote_gateway_config(&seat, A::commands().touches)
 }

@@ -369,7 +369,7 @@ fn run_one<P: Protocol, A: Subject>(
     }
     let configure = |seat: &Seat| {
         let mut inner = P::config(seat)?;
-        if let Some(touches) = A::touches() {
+        if let Some(touches) = A::commands().touches {
             P::commute(&mut inner, touches);
         }
         let inner = AnySabotagedConfig::of::<P>(&SabotagedConfig { inner, sabotage });
@@ -386,7 +386,7 @@ fn run_one<P: Protocol, A: Subject>(
 /// world would be compiled as long as the first, by each program that has a state machine of its own tried here.
 fn run_any<A: Subject>(recipe: &Recipe, seed: u64, watch: Watch) -> Report {
     let configure = |seat: &Seat| {
-        let inner = AnyConfig::of(seat)?.touching(A::touches());
+        let inner = AnyConfig::of(seat)?.touching(A::commands().touches);
         let lines = watch.lines.clone();
         Ok(probe::Config { inner, lines })
     };
@@ -402,7 +402,7 @@ fn run_among<P: ProtocolSet, A: Subject>(
     seed: u64,
     watch: Watch,
 ) -> Report {
-    let config = |seat: &Seat| P::config(seat, A::touches());
+    let config = |seat: &Seat| P::config(seat, A::commands().touches);
     let setup = recipe.setup::<P::Machine>(seed, &config, words, watch);
     World::<_, A>::new(setup).run()
 }

@@ -5,7 +5,7 @@ use crate::plan::Load;
 use crate::values::Values;
 use bytes::Bytes;
 use fastrand::Rng;
-use quorate_core::{Application, Payload, PayloadId};
+use quorate_core::{Application, CommandProperties, Payload, PayloadId};
 use quorate_etcd_api::mvccpb::{Event, KeyValue};
 use quorate_etcd_store::{Asker, AuthBoard, AuthState, Flaw};
 use quorate_redis_effects::{Shared, StreamState};
@@ -112,7 +112,7 @@ pub(crate) struct Asked<A: Subject> {
 }
 
 /// An application with keys that clients store and read.
-pub(crate) trait Subject: Application {
+pub(crate) trait Subject: Application + Sized {
     /// What clients ask.
     type Request: Clone + PartialEq + Debug;
     /// What an answer says, and the stamp of its arrival.
@@ -125,6 +125,11 @@ pub(crate) trait Subject: Application {
 
     /// An empty one, which does something wrong if told to.
     fn fresh(flaw: Option<Flaw>) -> Self;
+
+    /// What the bodies of its commands say by themselves.
+    fn commands() -> CommandProperties {
+        Self::fresh(None).command_properties()
+    }
 
     /// Leaves out of a load what this application has nothing for.
     fn limit(load: &mut Load) {

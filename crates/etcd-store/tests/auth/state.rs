@@ -185,7 +185,7 @@ fn a_users_command_may_have_payloads() {
     let result = talk.store.apply(At::default(), &signed, &names);
     assert!(decode_result(&result).is_ok());
     assert_eq!(talk.store.live(None, 9).len(), 1);
-    let joined = Store::join(&signed, &payloads);
+    let joined = (Store::COMMAND_PROPERTIES.join)(&signed, &payloads);
     assert_eq!(joined, Some(alice.sign(command::encode_put(&request))));
     // What was refused keeps no payload.
     let other = PutRequest {
@@ -211,7 +211,8 @@ fn who_asks_changes_nothing_of_what_a_command_is_to_the_host() {
     let store = Store::new();
     for body in bodies {
         let signed = alice.sign(body.clone());
-        assert_eq!(Store::grows(&signed), Store::grows(&body));
+        let grows = Store::COMMAND_PROPERTIES.grows;
+        assert_eq!(grows(&signed), grows(&body));
         assert_eq!(store.is_retractable(&signed), store.is_retractable(&body));
     }
     assert!(!store.is_retractable(&command::encode_auth(&user_add("x"))));

@@ -1,7 +1,7 @@
 //! etcd's rules for changes of members, by what the member that is asked knows of the others.
 
 use crate::backend;
-use quorate_core::{Application, ReplicaId};
+use quorate_core::ReplicaId;
 use quorate_etcd_api::etcdserverpb::{
     MemberAddRequest, MemberListRequest, MemberPromoteRequest, MemberRemoveRequest,
     MemberUpdateRequest,
@@ -11,6 +11,7 @@ use quorate_face_etcd::Limits;
 use quorate_face_etcd::client::ClusterClient;
 use quorate_server::{
     ChangeError, GroupChange, Handle, MemberInfo, Request, Status as ReplicaStatus, USERS_LEVEL,
+    answer_any,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tonic::transport::Channel;
@@ -74,7 +75,9 @@ async fn start_recorded(
                     drop(reply.send(changed.clone()));
                 }
                 Request::Status { reply } => drop(reply.send(status(members))),
-                Request::Read { query, reply, .. } => drop(reply.send(Ok(store.query(&query)))),
+                Request::Read { query, reply, .. } => {
+                    drop(reply.send(Ok(answer_any(&store, &query))))
+                }
                 _ => {}
             }
         }

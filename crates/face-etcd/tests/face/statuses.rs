@@ -18,7 +18,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 /// A face whose requests the test answers.
-async fn start(capacity: usize) -> (Channel, Handle<Store>, Receiver<Request<Store>>) {
+async fn start(capacity: usize) -> (Channel, Handle<Store>, Receiver<Request>) {
     let (handle, requests) = Handle::new(capacity);
     let channel = backend::serve_face(handle.clone(), backend::userless()).await;
     (channel, handle, requests)

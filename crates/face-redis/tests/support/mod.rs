@@ -12,7 +12,7 @@ use quorate_core::{Application, At};
 use quorate_face_redis::{FaceOptions, Limits, RedisApplication, Subscriptions, Users, serve};
 use quorate_redis_store::Store;
 use quorate_resp::{Reply, encode_request};
-use quorate_server::{Budget, CLIENT_MEMORY, Door, Failure, Handle, Listener, Request};
+use quorate_server::{Budget, CLIENT_MEMORY, Door, Failure, Handle, Listener, Request, answer_any};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -73,7 +73,7 @@ pub fn start_with(limits: Limits, users: Users, client_memory: usize) -> Served 
 /// Does what a core does, alone.
 async fn answer_all(
     mut store: RedisApplication,
-    mut requests: tokio::sync::mpsc::Receiver<Request<RedisApplication>>,
+    mut requests: tokio::sync::mpsc::Receiver<Request>,
     [ordered, asked]: [Arc<AtomicUsize>; 2],
     failure: Arc<Mutex<Option<Failure>>>,
 ) {
@@ -92,7 +92,7 @@ async fn answer_all(
             }
             Request::Read { query, reply, .. } => {
                 asked.fetch_add(1, Relaxed);
-                let answer = failure.map_or_else(|| Ok(store.query(&query)), Err);
+                let answer = failure.map_or_else(|| Ok(answer_any(&store, &query)), Err);
                 let _ = reply.send(answer);
             }
             // Nobody answers: as a replica that shuts down.

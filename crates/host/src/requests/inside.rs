@@ -2,12 +2,7 @@
 
 use super::Requests;
 use crate::api::Token;
-use bytes::Bytes;
-use quorate_core::{Command, Payload};
-
-/// The body of a command with its payloads inside; see
-/// [`Application::join`](quorate_core::Application::join).
-pub type Join = fn(&Bytes, &[Payload]) -> Option<Bytes>;
+use quorate_core::{Command, Join};
 
 impl<Q> Requests<Q> {
     /// Puts payloads inside: commands may have been made for an epoch that keeps them apart. Leaves out what

@@ -1,6 +1,7 @@
 //! The way of single requests.
 
 use super::*;
+use quorate_core::Join;
 
 #[test]
 fn a_command_asked_for_again_and_again_is_queued_once() {

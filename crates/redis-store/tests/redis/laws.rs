@@ -138,7 +138,9 @@ fn what_is_taken_back_never_was() {
 /// Scenario: commands are applied in two orders that differ in pairs of neighbours which share no bucket.
 #[test]
 fn commands_that_touch_nothing_in_common_commute() {
-    let touches = Store::touches().expect("the store says what commands touch");
+    let touches = Store::COMMAND_PROPERTIES
+        .touches
+        .expect("the store says what commands touch");
     let templates = generate::templates();
     for seed in 0..100 {
         let mut rng = Rng::with_seed(seed);

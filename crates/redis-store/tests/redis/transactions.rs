@@ -114,7 +114,7 @@ fn alarms_refuse_what_grows_or_everything_that_writes() {
     assert_eq!(apply(Admission::NoGrowth, "del a"), ":0\r\n");
     assert!(apply(Admission::Nothing, "del a").starts_with(b"-MISCONF "));
     assert_eq!(apply(Admission::Nothing, "get a"), "$-1\r\n");
-    let grows = |line: &str| Store::grows(&request(false, &[line]).to_bytes());
+    let grows = |line: &str| (Store::COMMAND_PROPERTIES.grows)(&request(false, &[line]).to_bytes());
     assert!(grows("set a 1") && !grows("del a") && !grows("get a"));
 }
 

@@ -1,6 +1,7 @@
 //! Performing what the host wants done.
 
 use super::Core;
+use crate::any_application::AnyValue;
 use crate::error::ServerError;
 use crate::timed_app::TimedApp;
 use quorate_core::{Application, Machine, Now, Seat};
@@ -8,13 +9,13 @@ use quorate_host::{Driver, Effects, Frame, Host, Pace};
 use quorate_protocols::ProtocolSet;
 use std::time::Instant;
 
-impl<A: Application, P: ProtocolSet> Driver for Core<A, P> {
+impl<P: ProtocolSet> Driver for Core<P> {
     type Machine = P::Machine;
-    type App = TimedApp<A>;
+    type App = TimedApp;
     type Error = ServerError;
     const PACE: Pace = Pace::AtOnce;
 
-    fn host(&mut self) -> Option<&mut Host<P::Machine, TimedApp<A>>> {
+    fn host(&mut self) -> Option<&mut Host<P::Machine, TimedApp>> {
         Some(&mut self.host)
     }
 
@@ -27,11 +28,12 @@ impl<A: Application, P: ProtocolSet> Driver for Core<A, P> {
     }
 
     fn configure(&mut self, seat: &Seat) -> Result<<P::Machine as Machine>::Config, ServerError> {
-        P::config(seat, A::touches()).map_err(ServerError::Epoch)
+        let commands = self.host.look().app().command_properties();
+        P::config(seat, commands.touches).map_err(ServerError::Epoch)
     }
 
     /// Messages that promise nothing leave before the flush and travel while the disk works.
-    fn perform(&mut self, now: Now, effects: Effects<A::Answer>) -> Result<bool, ServerError> {
+    fn perform(&mut self, now: Now, effects: Effects<AnyValue>) -> Result<bool, ServerError> {
         let Effects {
             frames,
             answers,
@@ -69,7 +71,7 @@ impl<A: Application, P: ProtocolSet> Driver for Core<A, P> {
     }
 }
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     fn send(&mut self, frames: Vec<Frame>) {
         if !frames.is_empty() {
             let began = Instant::now();

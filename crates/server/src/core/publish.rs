@@ -2,12 +2,12 @@
 
 use super::Core;
 use crate::disk::Disk;
-use quorate_core::{Application, Introspect, Now};
+use quorate_core::{Introspect, Now};
 use quorate_host::Place;
 use quorate_protocols::ProtocolSet;
 use std::collections::BTreeMap;
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// Brings figures up to date that somebody is about to look at.
     pub(super) fn publish(&mut self) {
         let counters = self.host.look().counters();

@@ -3,10 +3,9 @@
 use super::Core;
 use crate::disk::Disk;
 use crate::status::Status;
-use quorate_core::Application;
 use quorate_protocols::ProtocolSet;
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// All of it, as of now.
     pub(super) fn status(&self) -> Status {
         let meta = self.folder.meta();

@@ -2,6 +2,7 @@
 
 use super::Upstream;
 use super::members::{MemberEvent, Members};
+use crate::any_application::AnyValue;
 use crate::clock::{Alarm, Clock};
 use crate::error::ServerError;
 use crate::group::ChangeError;
@@ -14,7 +15,7 @@ use crate::replies::{Replies, Reply};
 use crate::run::random_u64;
 use crate::tls::PeerSecurity;
 use quorate_core::{
-    Application, Boot, ClusterId, Epoch, Event, Group, MILLIS, Now, ReplicaId, Seat,
+    Boot, ClusterId, CommandProperties, Epoch, Event, Group, MILLIS, Now, ReplicaId, Seat,
 };
 use quorate_host::{
     Answer, Gateway, GatewayConfig, GatewayEffects, HostEvent, Limits, Request as HostRequest,
@@ -26,6 +27,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 /// Arrivals of each kind taken in one turn: bounds how long a turn takes.
 const TURN_ARRIVALS_MAX: usize = 1024;
@@ -57,8 +59,9 @@ impl Settings {
     }
 }
 
-pub(super) struct Core<A: Application> {
+pub(super) struct Core {
     settings: Settings,
+    commands: CommandProperties,
     members: Members,
     clock: Clock,
     metrics: Arc<Metrics>,
@@ -68,7 +71,7 @@ pub(super) struct Core<A: Application> {
     hello: Option<GatewayHello>,
     /// The members that can be reached, and the URL at which each serves clients.
     reached: BTreeMap<ReplicaId, String>,
-    replies: Replies<A::Answer>,
+    replies: Replies<AnyValue>,
     branches: BTreeMap<&'static str, metrics::Counter>,
     protocol_gauges: ProtocolGauges,
     ask_again_ns: Option<u64>,
@@ -76,9 +79,10 @@ pub(super) struct Core<A: Application> {
     log: LogLimit,
 }
 
-impl<A: Application> Core<A> {
+impl Core {
     pub(super) fn new(
         settings: Settings,
+        commands: CommandProperties,
         members: Members,
         clock: Clock,
         metrics: Arc<Metrics>,
@@ -87,6 +91,7 @@ impl<A: Application> Core<A> {
         Core {
             replies: Replies::new(settings.patience),
             settings,
+            commands,
             hello: Some(members.hello()),
             members,
             clock,
@@ -101,10 +106,18 @@ impl<A: Application> Core<A> {
         }
     }
 
-    /// Runs until it is told to stop.
-    pub(super) async fn run(
+    /// Runs as a task of the present runtime until it is told to stop.
+    pub(super) fn spawn(
+        self,
+        requests: mpsc::Receiver<Request>,
+        stop: watch::Receiver<bool>,
+    ) -> JoinHandle<Result<(), ServerError>> {
+        tokio::spawn(self.run(requests, stop))
+    }
+
+    async fn run(
         mut self,
-        mut requests: mpsc::Receiver<Request<A>>,
+        mut requests: mpsc::Receiver<Request>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<(), ServerError> {
         let mut alarm = Alarm::new()?;
@@ -196,7 +209,7 @@ impl<A: Application> Core<A> {
         let now = self.clock.now();
         match &mut self.life {
             Some((hello, gateway)) => {
-                let machine = machine::<A>(&epoch, hello);
+                let machine = machine(&epoch, hello, self.commands);
                 gateway.begin_epoch(now, epoch, machine.as_ref());
             }
             None => self.begin(now, epoch),
@@ -209,7 +222,7 @@ impl<A: Application> Core<A> {
         let Some(hello) = self.hello.take() else {
             return;
         };
-        let machine = machine::<A>(&epoch, &hello);
+        let machine = machine(&epoch, &hello, self.commands);
         tracing::info!(gateway = %hello.me, epoch = epoch.number, protocol = epoch.protocol,
             orders = machine.is_some(), "a member has answered");
         let config = GatewayConfig {
@@ -219,7 +232,7 @@ impl<A: Application> Core<A> {
             epoch,
             supported: self.settings.supported,
             limits: self.settings.limits,
-            join: A::join,
+            join: self.commands.join,
             jitter_seed: self.settings.jitter_seed,
         };
         let gateway = Gateway::new(config, machine.as_ref(), now);
@@ -259,7 +272,7 @@ impl<A: Application> Core<A> {
         }
     }
 
-    fn request(&mut self, now: Now, request: Request<A>) {
+    fn request(&mut self, now: Now, request: Request) {
         match request {
             Request::Write {
                 body,
@@ -380,12 +393,16 @@ impl<A: Application> Core<A> {
     }
 }
 
-fn machine<A: Application>(epoch: &Epoch, hello: &GatewayHello) -> Option<RemoteGatewayConfig> {
+fn machine(
+    epoch: &Epoch,
+    hello: &GatewayHello,
+    commands: CommandProperties,
+) -> Option<RemoteGatewayConfig> {
     let seat = Seat {
         group: hello.group,
         epoch: epoch.clone(),
         me: hello.me,
         boot: hello.boot,
     };
-    remote_gateway_config(&seat, A::touches())
+    remote_gateway_config(&seat, commands.touches)
 }

@@ -10,7 +10,7 @@ mod members;
 use crate::budget::{Budget, CLIENT_MEMORY};
 use crate::clock::{Clock, ClockSource};
 use crate::error::ServerError;
-use crate::handle::Handle;
+use crate::handle::{Handle, ReplicaHandle};
 use crate::metrics::Metrics;
 use crate::peer::gateways::GatewayWelcome;
 use crate::run::{AbortOnDrop, Serving, random_u64, runtime, supervise};
@@ -20,7 +20,7 @@ use crate::stop_signal::{StopSignal, stop_signal};
 use crate::test_source::TestSource;
 use crate::tls::{Certificates, PeerSecurity, PortTls};
 use members::MemberEvent;
-use quorate_core::{Application, ClusterId, Epoch, ReplicaId};
+use quorate_core::{ClusterId, CommandProperties, Epoch, ReplicaId};
 use quorate_host::{Limits, SupportedVersions};
 use quorate_tls::Connector;
 use std::fmt;
@@ -100,7 +100,7 @@ pub struct Upstream {
 
 /// What the face of a gateway gets to work with.
 #[derive(Debug)]
-pub struct GatewayContext<A: Application> {
+pub struct GatewayContext<A> {
     /// The handle by which writes are ordered; everything else is refused.
     pub handle: Handle<A>,
     /// The face's port for clients.
@@ -120,7 +120,7 @@ pub struct GatewayContext<A: Application> {
 /// A gateway in the process of its client (the paper's non-proxy mode). It works while the runtime does in which
 /// it was linked, and ends with this.
 #[derive(Debug)]
-pub struct LinkedGateway<A: Application> {
+pub struct LinkedGateway<A> {
     /// The handle by which writes are ordered; everything else is refused, since the members have the state.
     pub handle: Handle<A>,
     /// What is known of the members at any time.
@@ -131,7 +131,7 @@ pub struct LinkedGateway<A: Application> {
     stop: watch::Sender<bool>,
 }
 
-impl<A: Application> LinkedGateway<A> {
+impl<A> LinkedGateway<A> {
     /// The gateway's metrics, for a page that people look at.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
@@ -204,25 +204,28 @@ impl ReachedCluster {
     }
 
     /// Links a gateway to it into this process. `A` must be the application that the cluster's replicas
-    /// have. The gateway's core runs as a task of the present runtime.
+    /// have, and these the properties of its commands. The gateway's core runs as a task of the present runtime.
     #[must_use]
-    pub fn link<A: Application + Send + 'static>(self) -> LinkedGateway<A>
-    where
-        A::Query: Send + 'static,
-        A::Answer: Send + 'static,
-    {
-        let (handle, requests) = Handle::new(self.queue_max);
+    pub fn link<A>(self, commands: CommandProperties) -> LinkedGateway<A> {
+        let (handle, requests) = ReplicaHandle::new(self.queue_max);
         let handle = handle.recording(self.metrics.face.clone());
         let (stop, stopping) = watch::channel(false);
         let (tell_upstream, upstream) = watch::channel(Upstream::default());
         let metrics = Arc::clone(&self.metrics);
         let (settings, members) = (self.settings, self.members);
-        let mut core = core::Core::<A>::new(settings, members, self.clock, metrics, tell_upstream);
+        let mut core = core::Core::new(
+            settings,
+            commands,
+            members,
+            self.clock,
+            metrics,
+            tell_upstream,
+        );
         let (place, welcome) = self.first;
         core.welcomed(place, *welcome);
-        let core = tokio::spawn(core.run(requests, stopping));
+        let core = core.spawn(requests, stopping);
         LinkedGateway {
-            handle,
+            handle: Handle::of(handle),
             upstream,
             metrics: self.metrics,
             core,
@@ -235,14 +238,11 @@ impl ReachedCluster {
 ///
 /// # Errors
 /// Those of the operating system.
-pub async fn link<A: Application + Send + 'static>(
+pub async fn link<A>(
     options: GatewayOptions,
-) -> Result<LinkedGateway<A>, ServerError>
-where
-    A::Query: Send + 'static,
-    A::Answer: Send + 'static,
-{
-    Ok(reach(options).await?.link())
+    commands: CommandProperties,
+) -> Result<LinkedGateway<A>, ServerError> {
+    Ok(reach(options).await?.link(commands))
 }
 
 /// What the core came to.
@@ -275,19 +275,16 @@ impl ReadyGateway {
         self.reached.epoch()
     }
 
-    /// Serves until the process is told to stop. `A` must be the application that the cluster's replicas have.
+    /// Serves until the process is told to stop; see [`ReachedCluster::link`].
     ///
     /// # Errors
     /// Those of the operating system, and of the face.
-    pub async fn serve<A: Application + Send + 'static>(
+    pub async fn serve<A>(
         self,
+        commands: CommandProperties,
         face: impl FnOnce(GatewayContext<A>) -> Serving,
-    ) -> Result<(), ServerError>
-    where
-        A::Query: Send + 'static,
-        A::Answer: Send + 'static,
-    {
-        let mut linked = self.reached.link::<A>();
+    ) -> Result<(), ServerError> {
+        let mut linked = self.reached.link::<A>(commands);
         (linked.metrics).show_client_memory(self.client_memory.clone());
         let certificates = Certificates::of(self.client_tls.clone(), PeerSecurity::default());
         linked.metrics.show_certificates(certificates.clone());

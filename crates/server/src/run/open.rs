@@ -16,24 +16,25 @@ use quorate_protocols::ProtocolSet;
 use std::io;
 
 /// A host and the disk its log is on, if it keeps one.
-pub(super) type Opened<A, P> = (Host<<P as ProtocolSet>::Machine, TimedApp<A>>, Option<Disk>);
+pub(super) type Opened<P> = (Host<<P as ProtocolSet>::Machine, TimedApp>, Option<Disk>);
 
 /// Opens the log and the host, or says what is wrong with them.
-pub(super) fn open_host<A: Application, P: ProtocolSet>(
+pub(super) fn open_host<P: ProtocolSet>(
     config: &ServerConfig,
     meta: &Meta,
     boot: Boot,
-    app: A,
+    app: TimedApp,
     clock: &Clock,
     metrics: &Metrics,
-) -> Result<Opened<A, P>, ServerError> {
+) -> Result<Opened<P>, ServerError> {
     let limits = Limits {
         follow: tracing::enabled!(tracing::Level::TRACE),
         ..config.limits
     };
+    let touches = app.command_properties().touches;
     let host_config = ReplicaConfig::<P> {
         supported: config.supported,
-        ..host_config::<P>(meta, boot, limits, random_u64()?, A::touches())?
+        ..host_config::<P>(meta, boot, limits, random_u64()?, touches)?
     };
     let start = match meta.state {
         ReplicaState::Bootstrapped => Start::FirstBoot,
@@ -64,8 +65,8 @@ pub(super) fn open_host<A: Application, P: ProtocolSet>(
         Some(disk) => disk,
         None => &mut NoLog,
     };
-    let opened = open_in_its_epoch::<P, _>(host_config, A::touches(), |config| {
-        Host::open(config, start, log, TimedApp::new(app.empty()), clock.now())
+    let opened = open_in_its_epoch::<P, _>(host_config, touches, |config| {
+        Host::open(config, start, log, app.empty(), clock.now())
     });
     let (host, found) = opened.map_err(|error| ServerError::Log { dir, error })?;
     tracing::info!(

@@ -3,12 +3,12 @@
 use super::{SnapshotJobDone, SnapshotThread, Writing};
 use crate::core::Core;
 use crate::metrics::seconds;
-use quorate_core::{Application, Slot};
+use quorate_core::Slot;
 use quorate_host::{Completed, HostEvent, Release, SnapshotRead, SnapshotWrite};
 use quorate_protocols::ProtocolSet;
 use std::time::Instant;
 
-impl<A: Application, P: ProtocolSet> Core<A, P> {
+impl<P: ProtocolSet> Core<P> {
     /// Passes on what the host wants done to snapshot files.
     pub(crate) fn write_snapshots(&mut self, writes: Vec<SnapshotWrite>) {
         for write in writes {

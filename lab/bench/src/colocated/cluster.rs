@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 
-use quorate_core::{
-    Application, ClusterId, Durability, Epoch, Incarnation, Member, ReplicaId, Slot,
-};
+use quorate_core::{ClusterId, Durability, Epoch, Incarnation, Member, ReplicaId, Slot};
 use quorate_plain_store::Store;
 use quorate_server::{
-    Embedded, Expected, Folder, Handle, Layout, Meta, PeerLinks, Rings, ServerConfig, ServerError,
-    bind, bind_datagrams, bootstrap, embed,
+    Embeddable, Embedded, Expected, Folder, Handle, Layout, Meta, PeerLinks, Rings, ServerConfig,
+    ServerError, bind, bind_datagrams, bootstrap, embed,
 };
 
 use super::Way;
@@ -18,10 +16,7 @@ use super::null::Null;
 use quorate_tooling::cleanup::TempDir;
 
 /// An application that a replica in this process can have.
-pub(super) trait Fit:
-    Application<Query: Send + 'static, Answer: Send + 'static, Cut: Send> + Default + Send + 'static
-{
-}
+pub(super) trait Fit: Embeddable + Default {}
 
 impl Fit for Store {}
 

@@ -1,7 +1,7 @@
 //! An application that does nothing: what is measured with it is replication alone, as the papers of this field do.
 
 use bytes::Bytes;
-use quorate_core::{Application, At, Payload, Touches};
+use quorate_core::{Application, At, CommandProperties, Payload};
 use quorate_plain_store::Write;
 
 /// Takes the plain store's commands, keeps nothing of them, and has nothing to say.
@@ -17,8 +17,11 @@ impl Application for Null {
         Bytes::new()
     }
 
-    fn touches() -> Option<Touches> {
-        Some(Write::touches)
+    fn command_properties(&self) -> CommandProperties {
+        CommandProperties {
+            touches: Some(Write::touches),
+            ..CommandProperties::UNKNOWN
+        }
     }
 
     fn is_retractable(&self, _: &Bytes) -> bool {

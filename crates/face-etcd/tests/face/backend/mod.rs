@@ -12,7 +12,7 @@ use quorate_etcd_store::Store;
 use quorate_face_etcd::{Limits, UserOptions, serve};
 use quorate_server::{
     Alarm, AlarmKind, ChangeError, ClockError, Door, GroupChange, Handle, Listener, MemberInfo,
-    RaisedAlarm, Request, Status, USERS_LEVEL,
+    RaisedAlarm, Request, Status, USERS_LEVEL, answer_any,
 };
 use shelf::Shelf;
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ pub(crate) fn start_behind() -> (Handle<Store>, Sender<Store>) {
 }
 
 async fn run(
-    mut requests: Receiver<Request<Store>>,
+    mut requests: Receiver<Request>,
     mut jumps: Receiver<Store>,
     handle: Handle<Store>,
     shelf: Arc<Shelf>,
@@ -167,7 +167,7 @@ async fn run(
                 handle.publish_applied(Slot(applied));
             }
             Request::Read { query, reply, .. } => {
-                let _ = reply.send(Ok(store.query(&query)));
+                let _ = reply.send(Ok(answer_any(&store, &query)));
             }
             Request::Payload { id, payload, reply } => shelf.ask(id, &payload, reply),
             Request::Remaining { id, reply } => {
