@@ -35,6 +35,11 @@ type Run<S> = fn(ServerConfig, Replicated<S>) -> Running<S>;
 type Running<S> =
     Pin<Box<dyn Future<Output = Result<Embedded<Replicated<S>>, ServerError>> + Send>>;
 
+/// Starts one among the protocols that come with the library.
+fn run_registered<S: StateMachine>(config: ServerConfig, app: Replicated<S>) -> Running<S> {
+    Box::pin(embed(config, app))
+}
+
 impl<S: StateMachine> Clone for NodeBuilder<S> {
     fn clone(&self) -> Self {
         NodeBuilder {
@@ -62,7 +67,7 @@ impl<S: StateMachine> NodeBuilder<S> {
     fn new(cluster: &str, id: u16) -> Self {
         NodeBuilder {
             options: Options::new(cluster, id),
-            run: |config, app| Box::pin(embed(config, app)),
+            run: run_registered,
         }
     }
 
@@ -99,7 +104,7 @@ impl<S: StateMachine> NodeBuilder<S> {
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {
         self.options.has_own_protocol = false;
-        self.among::<Registered>(protocol.name())
+        self.among::<Registered>(protocol.name(), run_registered)
     }
 
     /// Runs a protocol of the program's own, in the place of those that come with the library: a machine without I/O
@@ -111,13 +116,15 @@ impl<S: StateMachine> NodeBuilder<S> {
     #[must_use]
     pub fn own_protocol<P: OwnProtocol>(mut self) -> Self {
         self.options.has_own_protocol = true;
-        self.among::<Only<P>>(P::NAME)
+        self.among::<Only<P>>(P::NAME, |config, app| {
+            Box::pin(embed_with::<_, Only<P>>(config, app))
+        })
     }
 
-    fn among<P: ProtocolSet>(mut self, protocol: &'static str) -> Self {
+    fn among<P: ProtocolSet>(mut self, protocol: &'static str, run: Run<S>) -> Self {
         self.options.protocol = protocol;
         self.options.catalogue = P::CATALOGUE;
-        self.run = |config, app| Box::pin(embed_with::<_, P>(config, app));
+        self.run = run;
         self
     }
 
