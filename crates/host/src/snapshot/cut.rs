@@ -242,7 +242,7 @@ mod tests {
         let limits = Limits::default();
         let is_due = |at: u64, last: u64| is_due(&limits, Slot(1), (at - 1, at), last);
         let dues = |last: u64| {
-            (1..=4 * LONG_STEP_BYTES >> 20).filter(move |it| is_due(it << 20, last << 20))
+            (1..=(4 * LONG_STEP_BYTES) >> 20).filter(move |it| is_due(it << 20, last << 20))
         };
         let first = |last: u64| dues(last).next();
         assert_eq!([0, 32, 33].map(first), [Some(128), Some(128), Some(256)]);
