@@ -36,8 +36,8 @@ impl<A: Application> Cutting<A> {
 /// A snapshot is due when so many times its length was applied: what it costs the disk is a fourth of what the log
 /// does, at most.
 const STEP_PER_LENGTH: u64 = 4;
-/// But no later than when so much was, or as much as the last one is long: a log beyond that would be long to keep and
-/// to replay.
+/// A snapshot is due when so much was applied at the latest, or as much as the last one is long: a log beyond that
+/// would be long to keep and to replay.
 const LONG_STEP_BYTES: u64 = 1 << 30;
 
 /// Whether a snapshot is due when the first slot not applied is `next`, and the bytes applied went

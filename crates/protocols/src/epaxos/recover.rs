@@ -16,7 +16,7 @@ use super::hold::Queue;
 use super::messages::{Kept, Record, Said};
 use super::state::Instance;
 use super::table::Table;
-use super::waits::Armed;
+use super::waits::{Armed, Turns};
 use crate::shared::backlog::Backlog;
 use crate::shared::claim::Fetcher;
 use crate::shared::decided::DecidedSet;
@@ -76,8 +76,7 @@ impl Replica {
             patience: Default::default(),
             armed: Armed::default(),
             backoff: Backoff::default(),
-            recovered_last: None,
-            repeated_last: None,
+            turns: Turns::default(),
             down: MemberSet::EMPTY,
             now,
             config: Arc::new(config.clone()),

@@ -10,7 +10,7 @@ use super::messages::{Header, Message, Record, Said, Timer};
 use super::mutants::Fault;
 use super::state::{Instance, ToSelf};
 use super::table::Table;
-use super::waits::Armed;
+use super::waits::{Armed, Turns};
 use crate::shared::admission::Patience;
 use crate::shared::backlog::Backlog;
 use crate::shared::claim::Fetcher;
@@ -76,10 +76,8 @@ pub struct Replica {
     pub(super) armed: Armed,
     /// How long nothing moved.
     pub(super) backoff: Backoff,
-    /// The last instance that was recovered, after which others have their turn.
-    pub(super) recovered_last: Option<EntryId>,
-    /// The last instance of which something was said again, after which others have their turn.
-    pub(super) repeated_last: Option<EntryId>,
+    /// The instances that had their turn.
+    pub(super) turns: Turns,
     /// Members whose connection is down.
     pub(super) down: MemberSet,
     /// The clocks at this step.
@@ -127,7 +125,7 @@ impl Introspect for Replica {
         (&self.durable, &self.heard_delivered, self.fetcher).hash(to);
         (&self.backlog, &self.offers, self.names).hash(to);
         (&self.reads, &self.errands).hash(to);
-        (self.recovered_last, self.repeated_last).hash(to);
+        self.turns.hash(to);
         for (lsn, slot) in &self.written {
             (lsn.0 - self.disk.durable().0, slot).hash(to);
         }

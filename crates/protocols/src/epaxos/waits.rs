@@ -35,6 +35,14 @@ pub(super) struct Armed {
     has_asked: bool,
 }
 
+/// The last instances that had their turn, where not all have one at once.
+#[derive(Clone, Copy, Hash, Debug, Default)]
+pub(super) struct Turns {
+    recovered: Option<EntryId>,
+    /// Something was said of it again.
+    repeated: Option<EntryId>,
+}
+
 impl Armed {
     /// An instance was made void whose coordinator lives, and might have committed it if it had been given more time.
     pub(super) fn note_hasty(&mut self) {
@@ -175,7 +183,7 @@ impl Replica {
         let busy =
             busy.filter(|(id, instance)| instance.is_recovered_here() && !stale.contains(id));
         let many = RECOVERED_MAX.saturating_sub(busy.count());
-        take_turn(&mut stale, &mut self.recovered_last, many);
+        take_turn(&mut stale, &mut self.turns.recovered, many);
         for id in stale {
             self.recover_instance(id, out);
         }
@@ -255,7 +263,7 @@ impl Replica {
         let all = self.instances.iter();
         let unanswered = all.filter(|(_, instance)| instance.unanswered(others).intersects(others));
         let mut unanswered: Vec<EntryId> = unanswered.map(|(id, _)| *id).collect();
-        take_turn(&mut unanswered, &mut self.repeated_last, many);
+        take_turn(&mut unanswered, &mut self.turns.repeated, many);
         for id in unanswered {
             if let Some(instance) = self.instances.get(&id)
                 && let Some(said) = instance.asked(id)

@@ -1,5 +1,6 @@
 //! What a replica keeps on disk beside its snapshots: the log and the fragment store, in segments.
 
+mod blocks;
 mod error;
 mod pool;
 mod preallocate;

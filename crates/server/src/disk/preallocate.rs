@@ -3,25 +3,19 @@
 //! is as good, and costs nothing. Where neither is there in time, one whose blocks are reserved has to
 //! do: its flushes take longer, and nobody waits for it.
 
+use super::blocks::{SLICE_BYTES, fill, reserve};
 use super::error::is_full;
 use super::pool::Pool;
 use super::space;
 use super::turnover::Turnover;
-use rustix::fs::FallocateFlags;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const SPARE_FILE: &str = "spare.tmp";
-/// Each slice is synced on its own, so that the log's own flushes never queue behind much.
-const SLICE_BYTES: u64 = 1 << 20;
-/// Written this much at a time, the file lies in the page cache in small pieces: a flush of a few
-/// hundred bytes then handles one of them, not a megabyte (p50 of write and fdatasync 155 against
-/// 174 us, CPU 59 against 70 us).
-const PIECE_BYTES: usize = 4096;
 /// Below everything else this replica does.
 const NICENESS: i32 = 10;
 /// While nobody waits for it a slice takes so long, for the log's own flushes share the disk, as those of
@@ -249,11 +243,15 @@ impl Preallocator {
             let _ = rustix::process::setpriority_process(None, NICENESS);
             // Where space was short, what little there is is not taken from others again and again.
             let has_space = !is_retry || space::has_free(&path, size);
-            let result = match has_space {
-                true if are_long => reserve(&path, size),
-                true => fill(&path, size, &turnover, |took| {
+            let written = || {
+                fill(&path, size, &turnover, |took| {
                     pause(&shared, slice_duration.saturating_sub(took));
-                }),
+                })
+            };
+            let result = match has_space {
+                // Not every file system can reserve blocks.
+                true if are_long => reserve(&path, size).or_else(|_| written()),
+                true => written(),
                 false => Err(io::ErrorKind::StorageFull.into()),
             };
             match &result {
@@ -306,19 +304,6 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Puts a file of `size` bytes that are reserved, and read as zeros, at `path`.
-fn reserve(path: &Path, size: u64) -> io::Result<()> {
-    let own = path.with_extension("tmp");
-    let reserved = File::create(&own).and_then(|file| {
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size)?;
-        file.sync_all()
-    });
-    let placed = reserved.and_then(|()| fs::rename(&own, path));
-    placed.inspect_err(|_| {
-        let _ = fs::remove_file(&own);
-    })
-}
-
 /// How long a slice may take, so that the whole is there in half the time that the last segment lasted.
 fn slice_duration(size: u64, lasted: Option<Duration>) -> Duration {
     let slices = u32::try_from(size.div_ceil(SLICE_BYTES)).unwrap_or(u32::MAX);
@@ -333,57 +318,10 @@ fn pause((state, changed): &(Mutex<Preparation>, Condvar), pause: Duration) {
     let _ = changed.wait_timeout_while(lock(state), pause, is_at_leisure);
 }
 
-/// Writes and syncs `size` zeros, and says after each slice how long that took. A failure gives the space
-/// back.
-fn fill(
-    path: &Path,
-    size: u64,
-    turnover: &Turnover,
-    after_slice: impl Fn(Duration),
-) -> io::Result<()> {
-    fill_slices(path, size, turnover, after_slice).inspect_err(|_| {
-        let _ = fs::remove_file(path);
-    })
-}
-
-fn fill_slices(
-    path: &Path,
-    size: u64,
-    turnover: &Turnover,
-    after_slice: impl Fn(Duration),
-) -> io::Result<()> {
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)?;
-    file.set_len(size)?;
-    // Want of space is found at once, while all of the present segment is left; not every file system can do that.
-    if let Err(error) =
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size).map_err(io::Error::from)
-        && is_full(&error)
-    {
-        return Err(error);
-    }
-    let zeros = [0; PIECE_BYTES];
-    let (mut written, mut began) = (0, Instant::now());
-    while written < size {
-        let piece = (size - written).min(PIECE_BYTES as u64);
-        file.write_all(&zeros[..piece as usize])?;
-        written += piece;
-        turnover.filled(piece);
-        if written.is_multiple_of(SLICE_BYTES) {
-            file.sync_data()?;
-            after_slice(began.elapsed());
-            began = Instant::now();
-        }
-    }
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     fn size(path: &Path) -> u64 {
         fs::metadata(path).unwrap().len()
