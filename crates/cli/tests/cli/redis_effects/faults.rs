@@ -5,7 +5,7 @@ use crate::support::resp::Client;
 use crate::support::{Home, PATIENCE, Up, output, quorate, signal};
 use quorate_resp::{Reply, encode_request};
 use rustix::process::Signal;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -216,16 +216,15 @@ fn a_follower_on_which_an_effect_fails_is_begun_anew() {
     let mut counter = Counter::new(&up.urls);
     counter.count(20);
     let (executing, following) = executor_and_follower(&up);
-    let said = ask_behind(
-        &up,
-        following,
-        &[
-            "CONFIG SET replica-read-only no",
-            "SET l text",
-            "CONFIG SET replica-read-only yes",
-        ],
-    );
-    assert_eq!(said, "+OK\r\n".repeat(4));
+    let requests = [
+        "CONFIG SET replica-read-only no",
+        "SET l text",
+        "CONFIG SET replica-read-only yes",
+    ];
+    // It may be begun anew at that moment.
+    wait_until("the server of the follower is changed", || {
+        ask_behind(&up, following, &requests).is_ok_and(|said| said == "+OK\r\n".repeat(4))
+    });
     let mut client = Client::connect(&up.urls[usize::from(executing) - 1]);
     assert_eq!(client.say("rpush l v"), "1");
     let admin = &up.admin[usize::from(following) - 1];
@@ -330,25 +329,27 @@ fn rdb_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// What the server of a replica says to Quorate's own user, to the login first.
-fn ask_behind(up: &Up, replica: u16, requests: &[&str]) -> String {
+fn ask_behind(up: &Up, replica: u16, requests: &[&str]) -> io::Result<String> {
     let folder = folder_of(up, replica);
-    let users = std::fs::read_to_string(folder.join("users.acl")).unwrap();
+    let users = std::fs::read_to_string(folder.join("users.acl"))?;
     let password = users
         .split_whitespace()
         .find_map(|word| word.strip_prefix('>'));
     // The path itself may be too long for the kernel.
-    let open = std::fs::File::open(&folder).unwrap();
+    let open = std::fs::File::open(&folder)?;
     let path = format!("/proc/self/fd/{}/server.sock", open.as_raw_fd());
-    let mut stream = UnixStream::connect(path).unwrap();
+    let mut stream = UnixStream::connect(path)?;
     let login = format!("AUTH quorate {}", password.unwrap());
+    let all = [login.as_str()].into_iter().chain(requests.iter().copied());
+    let all: String = all.map(|request| format!("{request}\r\n")).collect();
+    stream.write_all(all.as_bytes())?;
     let mut said = String::new();
-    for request in [login.as_str()].iter().chain(requests) {
-        stream
-            .write_all(format!("{request}\r\n").as_bytes())
-            .unwrap();
-        let mut space = [0; 256];
-        let read = stream.read(&mut space).unwrap();
-        said += &String::from_utf8_lossy(&space[..read]);
+    let mut space = [0; 256];
+    while said.lines().count() <= requests.len() {
+        match stream.read(&mut space)? {
+            0 => break,
+            read => said += &String::from_utf8_lossy(&space[..read]),
+        }
     }
-    said
+    Ok(said)
 }
