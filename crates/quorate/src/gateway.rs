@@ -7,7 +7,7 @@ use crate::orders::Orders;
 use crate::replicated::Replicated;
 use crate::security::peer_security;
 use crate::state_machine::{ClientId, StateMachine};
-use quorate_core::CommandProperties;
+
 use quorate_server::{GatewayOptions, LinkedGateway, reach};
 use std::fmt;
 use std::marker::PhantomData;
@@ -107,8 +107,7 @@ impl<S: StateMachine> GatewayBuilder<S> {
         };
         let reached = reach(options).await?;
         let protocol = reached.epoch().protocol.clone();
-        // Those of a replicated state machine.
-        let linked = reached.link(CommandProperties::UNKNOWN);
+        let linked = reached.link(Replicated::<S>::COMMAND_PROPERTIES);
         let has_gateways = linked.upstream.borrow().orders;
         if !has_gateways {
             linked.unlink().await?;

@@ -7,7 +7,9 @@ use crate::message::Message;
 use crate::sessions::{Seen, Sessions};
 use crate::state_machine::{Applied, RequestId, Snapshot, StateMachine, Timer};
 use bytes::Bytes;
-use quorate_core::{Admission, Application, At, Countdown, Decoder, Encoder, Payload, Wire};
+use quorate_core::{
+    Admission, Application, At, CommandProperties, Countdown, Decoder, Encoder, Payload, Wire,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,6 +57,9 @@ impl fmt::Debug for Cut {
 }
 
 impl<S: StateMachine> Replicated<S> {
+    /// What commands say by themselves, to replicas and to gateways alike.
+    pub(crate) const COMMAND_PROPERTIES: CommandProperties = CommandProperties::UNKNOWN;
+
     pub(crate) fn telling(effects: EffectSender) -> Self {
         Replicated {
             state: S::default(),
@@ -190,6 +195,10 @@ impl<S: StateMachine> Application for Replicated<S> {
             Err(error) => Outcome::Refused(format!("the command cannot be read: {error}")),
         };
         outcome.to_bytes()
+    }
+
+    fn command_properties(&self) -> CommandProperties {
+        Self::COMMAND_PROPERTIES
     }
 
     fn take_countdowns(&mut self) -> Vec<Countdown> {

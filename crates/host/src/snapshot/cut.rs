@@ -33,11 +33,11 @@ impl<A: Application> Cutting<A> {
     }
 }
 
-/// A snapshot is due when so many times its length was applied: what it costs the disk is a fourth of what the log
-/// does, at most.
+/// Bytes applied between two snapshots, for each byte of the first: a state that stays as long as it is costs the disk
+/// a fourth of what its log does.
 const STEP_PER_LENGTH: u64 = 4;
-/// A snapshot is due when so much was applied at the latest, or as much as the last one is long: a log beyond that
-/// would be long to keep and to replay.
+/// Bytes applied between two snapshots that are enough, if the first is no longer than that: a log beyond would be long
+/// to keep and to replay.
 const LONG_STEP_BYTES: u64 = 1 << 30;
 
 /// Whether a snapshot is due when the first slot not applied is `next`, and the bytes applied went

@@ -1,7 +1,8 @@
 //! The next segment, prepared ahead: filled with zeros and synced before its first use, because
-//! overwriting written blocks syncs twice as fast as filling new ones. A segment that was released
-//! is as good, and costs nothing. Where neither is there in time, one whose blocks are reserved has to
-//! do: its flushes take longer, and nobody waits for it.
+//! overwriting written blocks syncs twice as fast as filling new ones. Where writes are long that is
+//! little of what they take, and its blocks are only reserved. A segment that was released is as good,
+//! and costs nothing. Where neither is there in time, one whose blocks are reserved has to do: its
+//! flushes take longer, and nobody waits for it.
 
 use super::blocks::{SLICE_BYTES, fill, reserve};
 use super::error::is_full;
